@@ -1,4 +1,4 @@
-//! [`Advice`]: what `netcliff advise` found, ready for JSON and for rendering.
+//! [`Advice`]: result of `netcliff advise`, for JSON and for rendering.
 
 use std::collections::BTreeMap;
 
@@ -20,51 +20,51 @@ pub const FRONT: [&str; 3] = ["latency_p99_s", "loss_fraction", "cpu_available"]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// One candidate was picked at the confidence asked for.
+    /// One candidate was picked at the requested confidence.
     Picked,
-    /// The number of packets allowed did not suffice to decide between the candidates left.
+    /// The allowed number of packets did not suffice to decide between the remaining candidates.
     NotDecided,
-    /// Every candidate breaks a constraint.
+    /// Every candidate violates a constraint.
     NoneFeasible,
 }
 
-/// What the search decided about a candidate.
+/// Decision of the search about a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CandidateStatus {
-    /// It is the pick.
+    /// The candidate is the pick.
     Picked,
-    /// Not decided: it may be the best one, or it may break a constraint.
+    /// Not decided: the candidate may be the best, or may violate a constraint.
     Contends,
-    /// Another one is better.
+    /// Another candidate is better.
     Worse,
-    /// It breaks a constraint.
+    /// The candidate violates a constraint.
     Infeasible,
-    /// No engine supports it.
+    /// No engine supports the candidate.
     Unanswered,
 }
 
-/// Whether a candidate keeps a constraint.
+/// Whether a candidate satisfies a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// It is kept.
+    /// The candidate satisfies the constraint.
     Met,
-    /// It is broken.
+    /// The candidate violates the constraint.
     Missed,
     /// The confidence interval contains the bound, so that either is possible.
     NotDecided,
 }
 
-/// A constraint, and whether one candidate keeps it.
+/// A constraint, and whether one candidate satisfies it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Judged {
     /// The constraint.
     pub constraint: Constraint,
-    /// Kept or not.
+    /// Whether the candidate satisfies the constraint.
     pub standing: Standing,
     /// Confidence interval of the candidate's figure, which decided `standing`, in the figure's unit. `None`: the model
     /// computed the figure, or it was not measured.
@@ -81,13 +81,13 @@ pub struct Candidate {
     /// Engine that computed the figures; `None` if no engine did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineKind>,
-    /// What the search decided about it.
+    /// The decision of the search about this candidate.
     pub fate: CandidateStatus,
     /// Reason for that decision, one sentence.
     pub why: String,
     /// Figures by key, such as `latency_p99_s`.
     pub figures: BTreeMap<String, Figure>,
-    /// Each constraint, and whether this candidate keeps it.
+    /// Each constraint, and whether this candidate satisfies it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Judged>,
     /// Replications simulated.
@@ -116,11 +116,11 @@ impl Candidate {
 pub struct Advice {
     /// Costs and sizes.
     pub host: Host,
-    /// What is offered.
+    /// Offered traffic.
     pub traffic: written::Traffic,
-    /// Figure that the pick should make best.
+    /// Figure by which candidates are compared, and whether larger or smaller is better.
     pub goal: Goal,
-    /// Bounds that the pick must keep.
+    /// Bounds that the pick must satisfy.
     pub constraints: Vec<Constraint>,
     /// Probability that the pick is the best, or within `indifference` of it.
     pub confidence: f64,
@@ -137,18 +137,19 @@ pub struct Advice {
     pub packets_each: u64,
     /// Arrivals simulated in all.
     pub packets: u64,
-    /// Most arrivals that were allowed.
+    /// Largest number of arrivals that the search may simulate.
     pub packets_at_most: u64,
     /// How the search ended.
     pub verdict: Verdict,
-    /// The picked scheme. Without a pick: the undecided candidates, or the one that comes closest to the constraints.
+    /// The picked scheme. Without a pick: the undecided candidates, or the candidate that is closest to satisfying the
+    /// constraints.
     pub advised: Vec<Scheme>,
     /// Schemes shown to differ from the pick by no more than `indifference`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alike: Vec<Scheme>,
-    /// All candidates: the advised first, then those of the front, then the others, best first.
+    /// All candidates: the advised ones first, then those on the front, then the others, best first.
     pub candidates: Vec<Candidate>,
-    /// What the reader must know.
+    /// Notes that a reader must know, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Interface of this host that the commands configure. `None`: the commands contain [`Advice::PLACEHOLDER`]
@@ -165,7 +166,7 @@ pub struct Advice {
 pub struct Overall {
     /// The setting.
     pub scheme: Scheme,
-    /// Loads at which it breaks a constraint.
+    /// Number of loads at which the candidate violates a constraint.
     pub infeasible: usize,
     /// Largest difference, over the loads, from the best candidate at the same load: for CPU shares as a share of one
     /// CPU, for other figures relative to the best.
@@ -175,15 +176,15 @@ pub struct Overall {
 }
 
 impl Advice {
-    /// Stands for the interface in commands if none was named.
+    /// Placeholder for the interface in commands, if the user named no interface.
     pub const PLACEHOLDER: &'static str = "DEV";
 
-    /// The candidate with this scheme.
+    /// Returns the candidate with this scheme; `None` if the scheme was not compared.
     pub fn candidate(&self, scheme: &Scheme) -> Option<&Candidate> {
         self.candidates.iter().find(|candidate| candidate.scheme == *scheme)
     }
 
-    /// The pick; None if none was picked.
+    /// Returns the pick; `None` if the search ended without one.
     pub fn pick(&self) -> Option<&Candidate> {
         match self.verdict {
             Verdict::Picked => self.candidate(self.advised.first()?),

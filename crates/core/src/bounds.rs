@@ -10,7 +10,7 @@ pub const LONGEST_S: f64 = 1e6;
 pub const SHORTEST_S: f64 = 1e-18;
 /// The lowest packet rate (pps): one packet in eleven days.
 pub const LOWEST_PPS: f64 = 1e-6;
-/// The highest packet rate (pps), some 10 000 times that of 64-byte frames at 800 Gbit/s.
+/// The highest packet rate (pps): about 10 000 times the rate of 64-byte frames at 800 Gbit/s.
 pub const HIGHEST_PPS: f64 = 1e13;
 /// The slowest link (bit/s).
 pub const SLOWEST_BPS: f64 = 1.0;

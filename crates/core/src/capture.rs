@@ -41,7 +41,7 @@ pub struct Capture {
     pub flows: Vec<CapturedFlow>,
     /// SHA-256 of the file, in hexadecimal digits; None if it was not read from one.
     pub sha256: Option<String>,
-    /// What was left out or changed when the file was read, one sentence each.
+    /// Packets and parts of the file that were left out or changed when it was read, one sentence each.
     pub notes: Vec<String>,
 }
 

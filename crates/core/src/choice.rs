@@ -1,4 +1,4 @@
-//! [`Choice`]: enums whose values a user chooses by name; name and help of a value stand in one row.
+//! [`Choice`]: enums whose values a user chooses by name. One table has name and help of each value.
 
 /// An enum whose values a user names.
 pub trait Choice: Copy + PartialEq + 'static {

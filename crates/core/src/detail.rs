@@ -1,5 +1,5 @@
-//! [`Detail`]: what a simulation can show besides its figures: distributions of queue lengths, of busy periods and of
-//! latencies, and a time series. [`Difference`]: how one figure differs between two schemes that served the same packets.
+//! [`Detail`]: distributions of queue lengths, busy periods and latencies, and a time series, which a simulation can
+//! give besides its figures. [`Difference`]: how one figure differs between two schemes that served the same packets.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub struct Detail {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueShare {
-    /// Number of packets, the one in service included.
+    /// Number of packets, including the packet in service.
     pub packets: u64,
     /// Share of time (1).
     pub share: Figure,
@@ -57,7 +57,7 @@ pub struct BusyPeriods {
     pub max_s: Option<Figure>,
 }
 
-/// What happened in one slice of time.
+/// Counts and means of one slice of time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slice {
@@ -67,7 +67,7 @@ pub struct Slice {
     pub to_s: f64,
     /// Packets that arrived.
     pub arrived: u64,
-    /// Packets delivered: by protocol processing, or to the application where there is one.
+    /// Packets delivered: by protocol processing or, if there is an application, to the application.
     pub delivered: u64,
     /// Packets lost at the ring.
     pub dropped_ring: u64,
@@ -77,19 +77,20 @@ pub struct Slice {
     pub ring_mean: f64,
     /// Most packets in ring and protocol.
     pub ring_max: u64,
-    /// Where the CPU's time went.
+    /// Shares of the CPU's time.
     pub cpu: CpuShares,
 }
 
-/// Histogram of latencies: pairs (largest latency of the cell (ns), packets), by rising latency. The cells are those of
-/// HdrHistogram at three significant digits, equal in all runs, so that histograms merge without loss.
+/// Histogram of latencies: pairs (largest latency of the cell (ns), packets), by rising latency. The cells are the
+/// cells of HdrHistogram at three significant digits. They are equal in all runs, so that histograms merge without
+/// loss.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct LatencyHistogram(pub Vec<(u64, u64)>);
 
 impl LatencyHistogram {
-    /// True without packets.
+    /// True if the histogram has no packets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What `netcliff drops` shows of an interval: [`Drops`].
+//! [`Drops`]: result of `netcliff drops` for an interval.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -49,11 +49,11 @@ pub struct Drops {
     /// Filter that selects the packets that count; None: all packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// All drops that the kernel reported, whatever the filter; exact. None where only counters were read.
+    /// All drops that the kernel reported, whatever the filter; exact. None: only counters were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<u64>,
-    /// Mean number of drops for each drop that was examined: 1 unless drops were sampled. Counts of rows are multiplied
-    /// by it.
+    /// Number of drops that each examined drop stands for, on average: 1 unless drops were sampled. Counts of rows are
+    /// already multiplied by it.
     pub sampling_factor: f64,
     /// Network namespaces that were watched: `netns blue`, `all network namespaces`. None: unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -69,7 +69,7 @@ pub struct Drops {
     pub at_close: Vec<DropRow>,
     /// Meanings of the reasons, and remedies, in the order of the rows.
     pub advice: Vec<DropAdvice>,
-    /// What limits these figures, a sentence each.
+    /// Limits of these figures, one sentence each.
     pub limits: Vec<String>,
 }
 
@@ -204,15 +204,15 @@ pub struct Process {
     pub name: String,
 }
 
-/// What a drop reason means, and remedies.
+/// Meaning of a drop reason, and remedies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DropAdvice {
     /// The reasons that it explains.
     pub reason: String,
-    /// What happened.
+    /// Meaning of the reason: the event that drops packets.
     pub meaning: String,
-    /// What to do, one step each, with commands in backquotes.
+    /// Remedies, one step each, with commands in backquotes.
     pub remedies: Vec<String>,
     /// Source of this explanation.
     pub source: String,
@@ -229,7 +229,7 @@ pub struct Path {
     pub flow: Option<Flow>,
     /// Places that the packet passed, by time.
     pub steps: Vec<PathStep>,
-    /// True if the trace has its end: consumed or dropped.
+    /// True if the trace includes the end of the path: the packet was consumed or dropped.
     pub ended: bool,
 }
 
@@ -241,7 +241,7 @@ pub struct PathStep {
     pub at_ns: u64,
     /// The tracepoint or function.
     pub place: String,
-    /// The CPU it ran on.
+    /// The CPU that ran it.
     pub cpu: u32,
     /// The packet's interface here.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -272,7 +272,7 @@ impl DropRow {
     }
 }
 
-/// Adds rows to a sum, counting those with the same reason, place, owner and flow as one.
+/// Adds `rows` to `sum`. Rows that differ only in their counts or their cause become one row.
 pub fn add_rows(sum: &mut Vec<DropRow>, rows: impl IntoIterator<Item = DropRow>) {
     let mut places: HashMap<u64, usize> = sum.iter().enumerate().map(|(n, row)| (row.identity(), n)).collect();
     for mut row in rows {

@@ -12,7 +12,7 @@ use crate::scheme::Scheme;
 use crate::traffic::{Load, Traffic};
 use crate::written;
 
-/// What an engine answers: a host, a scheme and a traffic.
+/// Input of an engine: host, scheme, traffic and load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "written::Point", into = "written::Point")]
@@ -21,9 +21,9 @@ pub struct Point {
     pub host: Host,
     /// How packets reach the CPU.
     pub scheme: Scheme,
-    /// What is offered.
+    /// Offered traffic.
     pub traffic: Traffic,
-    /// How much of it. In JSON it is part of the traffic.
+    /// Offered load. In JSON it is a key of the traffic.
     #[serde(skip)]
     pub load: Load,
 }
@@ -43,17 +43,17 @@ impl From<Point> for written::Point {
 }
 
 impl Point {
-    /// A host, a scheme and a traffic at `pps`.
+    /// Makes a point from host, scheme and traffic, at an offered load of `pps`.
     pub fn of(host: &Host, scheme: &Scheme, traffic: &Traffic, pps: f64) -> Self {
         Self { host: host.clone(), scheme: scheme.clone(), traffic: traffic.clone(), load: Load::Pps(pps) }
     }
 
-    /// Poisson arrivals of 64-byte frames at `pps` over 1 Gbit/s.
+    /// Makes a point with Poisson arrivals of 64-byte frames at `pps` over 1 Gbit/s.
     pub fn poisson(host: Host, scheme: Scheme, pps: f64) -> Self {
         Self { host, scheme, traffic: Traffic::default(), load: Load::Pps(pps) }
     }
 
-    /// The same host, scheme and traffic at another offered load (pps).
+    /// Returns the same host, scheme and traffic at another offered load (pps).
     pub fn at_pps(&self, pps: f64) -> Self {
         Self { load: Load::Pps(pps), ..self.clone() }
     }
@@ -98,9 +98,9 @@ pub fn validate(host: &Host, scheme: &Scheme, traffic: &Traffic) -> Result<(), I
 pub enum EngineKind {
     /// Predicted by the model.
     Model,
-    /// In simulation.
+    /// Simulated.
     Sim,
-    /// Real packets through the real kernel.
+    /// Measured: real packets through the real kernel.
     Wire,
 }
 
@@ -171,18 +171,18 @@ impl std::str::FromStr for Fidelity {
 
 crate::units::serde_as_text!(Fidelity);
 
-/// Why an engine cannot answer a point: what it does not support, and what to do instead.
+/// Why an engine has no outcome for a point: the property of the point that it does not support, and a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{engine} does not support this point: {reason}")]
 pub struct Unsupported {
     /// The engine.
     pub engine: EngineKind,
-    /// What it does not support, one sentence.
+    /// The property of the point that the engine does not support, and a remedy, one sentence.
     pub reason: String,
 }
 
 impl Unsupported {
-    /// `engine` does not support a point, for `reason`.
+    /// Makes the error of `engine` for a point that it does not support, with the `reason`.
     pub fn new(engine: EngineKind, reason: impl Into<String>) -> Self {
         Self { engine, reason: reason.into() }
     }

@@ -1,10 +1,10 @@
-//! Errors of input, with the value and what is accepted, so that a user can correct it.
+//! Errors of input. Each names the value and the accepted form, so that a user can correct the value.
 
 /// A text that could not be read as a quantity, scheme, traffic or key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: cannot read \"{value}\": {accepted}")]
 pub struct ParseError {
-    /// What was being read, for instance `time` or `--scheme`.
+    /// The quantity or option that was being read, for instance `time` or `--scheme`.
     pub what: String,
     /// The whole text that could not be read.
     pub value: String,

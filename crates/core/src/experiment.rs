@@ -1,4 +1,4 @@
-//! [`Experiment`]: what an experiment computes or measures, and how it is drawn, read from a TOML file.
+//! [`Experiment`]: a computation or measurement and its figure, as a TOML file describes them.
 //!
 //! One file format for several kinds, selected by the key `kind`. [`Grid`] (the default): engines evaluate points.
 //! [`Mlfrr`]: two formulas of the maximum loss-free receive rate. [`Roofline`]: upper bounds by link, bus and CPU.
@@ -74,7 +74,8 @@ pub enum Experiment {
     Forwarding(Box<Forwarding>),
 }
 
-/// The key that all kinds share. It is read first, so that the rest is read as the right kind, with its errors.
+/// The key `kind`. It is read first, because it selects the type as which the file is read, and so the errors of the
+/// other keys.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Head {
@@ -150,7 +151,7 @@ impl Experiment {
         }
     }
 
-    /// The stated numbers to compare with, in base units.
+    /// The marks: published numbers that the curves are compared with, in base units.
     ///
     /// # Errors
     /// Never for an experiment that was read by [`Experiment::from_toml`].
@@ -168,7 +169,7 @@ impl Experiment {
         sections.iter().enumerate().map(placed).collect()
     }
 
-    /// A figure that a mark may name, by its key.
+    /// Returns the figure that a mark names by `key` (its `of`).
     fn quantity(&self, key: &str) -> Result<Quantity, String> {
         let (name, dimension) = match self {
             Self::Grid(_) => key.parse::<Measure>().map(|measure| (measure.name, measure.dimension)),
@@ -179,7 +180,7 @@ impl Experiment {
         Ok(Quantity { key: key.to_owned(), name: name.to_owned(), dimension })
     }
 
-    /// What is known of the curves before the experiment runs.
+    /// Returns the names, x ranges and settings of the curves that are known before the experiment runs.
     fn ruled(&self) -> Result<Ruled, BadValue> {
         match self {
             Self::Grid(grid) => grid.ruled(),
@@ -191,7 +192,7 @@ impl Experiment {
                 let lines = names.map(|name| mark::Line { name, reach, settings: Vec::new() }).collect();
                 Ok(Ruled { lines: Some(lines), ..Ruled::default() })
             }
-            // The names of the curves come from the formulas.
+            // The names of the curves are known only after the formulas are computed.
             Self::Mlfrr(_) => Ok(Ruled { delivers: true, ..Ruled::default() }),
             Self::Roofline(_) => Ok(Ruled::default()),
         }

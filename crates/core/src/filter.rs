@@ -19,9 +19,9 @@ use std::str::FromStr;
 
 /// Most steps of a filter; equals the constant in bpf/skb.h.
 pub const MOST_STEPS: usize = 64;
-/// Exit of a step that accepts the packet.
+/// Value of [`Step::yes`] and [`Step::no`] that accepts the packet.
 const ACCEPT: usize = MOST_STEPS;
-/// Exit of a step that rejects the packet.
+/// Value of [`Step::yes`] and [`Step::no`] that rejects the packet.
 const REFUSE: usize = MOST_STEPS + 1;
 
 /// Words of a packet's header, in the order of bpf/skb.h (`enum word`).
@@ -83,7 +83,7 @@ pub struct Filter {
 pub struct FilterError {
     /// Column where the wrong word begins, from 1.
     pub column: usize,
-    /// What is wrong and what is accepted, one sentence.
+    /// The error and the accepted form, one sentence.
     pub reason: String,
 }
 

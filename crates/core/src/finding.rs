@@ -80,7 +80,7 @@ pub struct HostSummary {
     pub testbed: String,
     /// Driver and receive path: `veth, RPS to CPU 1 (process_backlog)`.
     pub driver: String,
-    /// What limits the results of this run, one sentence each: virtual machine, no root, few cores.
+    /// Limits of the results of this run, one sentence each: virtual machine, no root, few cores.
     pub limits: Vec<String>,
     /// Agent on the host under test; absent: it is the host that ran `find`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ pub struct Calibration {
     /// R squared: share of the variance of softirq time that the regression explains. None: no regression was fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r_squared: Option<f64>,
-    /// Pairs of costs that the trials hardly tell apart.
+    /// Pairs of costs whose estimates are strongly correlated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub correlated: Vec<Correlated>,
 }
@@ -138,7 +138,8 @@ pub struct Correlated {
 pub struct CliffSensitivity {
     /// Key of the cost.
     pub key: String,
-    /// Relative change of the cliff divided by that of the cost. -0.4: a cost 1 % higher puts the cliff 0.4 % lower.
+    /// Relative change of the cliff divided by the relative change of the cost. -0.4: if the cost is 1 % higher, the
+    /// cliff is 0.4 % lower.
     pub elasticity: f64,
     /// Standard deviation of the cliff caused by the uncertainty of this cost, as a share of the cliff.
     pub spread: f64,
@@ -171,7 +172,7 @@ pub struct Suggestion {
     /// model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<Figure>,
-    /// The setting in a form that netcliff can apply; `None`: netcliff cannot apply it by itself.
+    /// The setting in a form that netcliff can apply; `None`: netcliff cannot apply it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// Measured effect (`--try-suggestions`); None: not tried.
@@ -179,7 +180,7 @@ pub struct Suggestion {
     pub tried: Option<Tried>,
 }
 
-/// A setting that netcliff can apply by itself.
+/// A setting that netcliff can apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -239,7 +240,7 @@ pub struct CheckedSetting {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetupCheck {
-    /// What differs from the run: `size=512B`, `work=2us`, `backlog=200`.
+    /// The difference to the run: `size=512B`, `work=2us`, `backlog=200`.
     pub name: String,
     /// The host used for the prediction.
     pub host: Host,
@@ -262,7 +263,7 @@ pub struct SetupCheck {
     /// If device settings were changed: loads below the cliff, with the interrupts and polls of each engine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<SweepPoint>,
-    /// What limits the prediction, a sentence each.
+    /// Limits of the prediction, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -310,8 +311,8 @@ pub struct CliffBounds {
     /// cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upper_pps: Option<f64>,
-    /// Confidence of the interval. 0: unknown, because loads in a wider range than that of the searches pass or fail by
-    /// chance.
+    /// Confidence of the interval. 0: unknown, because loads pass or fail by chance in a wider range than the range of
+    /// the searches.
     pub confidence: f64,
     /// The searches in the order they were made.
     pub searches: Vec<SearchBounds>,
@@ -444,7 +445,7 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_as_calibrated_pps: Option<ByEngine<Figure>>,
     /// Cliff by model and simulation for a host without disturbances (pps); `cliff_pps` includes the disturbances that
-    /// no trial is free of.
+    /// are present in every trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_undisturbed_pps: Option<ByEngine<Figure>>,
     /// Host for which model and simulation compute `cliff_pps`: the calibrated host with its costs at the CPU's speed
@@ -498,7 +499,8 @@ pub struct Finding {
     pub cpu_at_cliff: ByEngine<CpuShares>,
     /// Shares of CPU time at twice the cliff, which explain the delivered rate there.
     pub cpu_at_twice: ByEngine<CpuShares>,
-    /// How the measured shares were converted to the classes of model and simulation, and what else they contain.
+    /// How the measured shares were converted to the classes of model and simulation, and which other CPU time they
+    /// contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_measured: Option<CpuMeasured>,
     /// Where packets were lost at twice the cliff.

@@ -1,4 +1,4 @@
-//! [`Headroom`]: how close a host's present load is to the cliff that `netcliff find` measured on it.
+//! [`Headroom`]: how close a host's present load is to its cliff, which `netcliff find` measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub struct CpuHeadroom {
     pub busy: f64,
     /// Load of the CPU relative to the cliff or to the CPU's capacity: 1 is the limit.
     pub share: f64,
-    /// The ratio that `share` is.
+    /// The ratio that is the largest, and so is `share`.
     pub by: Nearest,
     /// Packets dropped at its backlog (packets/s).
     pub dropped_per_s: f64,
@@ -127,9 +127,10 @@ pub struct Headroom {
     pub softirq_at_cliff: Option<f64>,
     /// The share of `cpu` or the largest share of `bounds`, whichever is larger: 0.62 means 62 % of the limit.
     pub share: f64,
-    /// Number of the CPU with the largest share; if several are within 0.05 of it, of one that runs a serving program.
+    /// Number of the CPU with the largest share. Among CPUs whose shares differ from it by at most 0.05, one that runs
+    /// a program with sockets is preferred.
     pub cpu: u32,
-    /// Links, CPU quotas and connection tracking, the one closest to its limit first.
+    /// Links, CPU quotas and connection tracking, the limit with the largest share first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// Every CPU.
@@ -142,7 +143,7 @@ pub struct Headroom {
     /// Where packets were lost, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
-    /// Frames that devices dropped, but that no service on this host has lost, one sentence each.
+    /// Frames that devices dropped without a loss to any service on this host, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unclaimed: Vec<String>,
     /// Losses of sockets and protocols as numbers.

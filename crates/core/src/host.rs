@@ -142,7 +142,7 @@ pub struct Host {
     #[serde(rename = "transmit", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub transmit_s: Option<f64> = None => Time("transmit"),
-    /// Number of packets sent; None: as many as are delivered.
+    /// Number of packets sent; None: equal to the number of delivered packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_load: Option<TransmitLoad> = None => Choice("transmit_load"),
     /// Whether transmit completions are processed before or after received packets; None: before.
@@ -254,7 +254,7 @@ impl Host {
         (key.set)(self, value).map_err(|error| error.within(&format!("--set {name}")))
     }
 
-    /// The number behind a key of [`KEYS`] (s, packets or a ratio). None for [`TEXT_KEYS`], for values that the host
+    /// The numeric value of a key of [`KEYS`] (s, packets or a ratio). None for [`TEXT_KEYS`], for values that the host
     /// does not have, and for unknown keys.
     pub fn get(&self, key: &str) -> Option<f64> {
         (named(key)?.figure)(self)

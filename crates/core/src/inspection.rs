@@ -1,9 +1,9 @@
-//! Result of `netcliff inspect`: [`Sheet`] (sections of facts about a host) and [`Remark`] (what looks wrong, why, and
-//! the command that would change it).
+//! Result of `netcliff inspect`: [`Sheet`] (sections of facts about a host) and [`Remark`] (an observed problem, why it
+//! matters, and the command that would change it).
 
 use serde::{Deserialize, Serialize};
 
-/// What settings are optimised for.
+/// Objective for which settings are optimised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -45,9 +45,9 @@ impl std::fmt::Display for Objective {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Packets are lost, or most of the possible rate is.
+    /// Packets are lost, or the rate is far below the possible rate.
     Fault,
-    /// Speed, latency or CPU is wasted under load.
+    /// Under load, throughput, latency or CPU use is worse than necessary.
     Warning,
     /// Worth knowing; may be intended.
     Note,
@@ -63,7 +63,7 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// Something that looks wrong on a host.
+/// A probable problem of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remark {
@@ -74,13 +74,13 @@ pub struct Remark {
     /// The interface that it is about; None: the whole host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// What was observed, with its numbers.
+    /// The observation, with its numbers.
     pub evidence: String,
     /// Why it matters.
     pub why: String,
     /// Documentation that says so.
     pub source: String,
-    /// Shell commands that would change what was observed, to be run as root; empty if no command can.
+    /// Shell commands that would change the observed setting or state, to be run as root; empty if no command can.
     pub commands: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ pub struct Sheet {
     pub sections: Vec<Section>,
     /// Remarks, the most severe first.
     pub remarks: Vec<Remark>,
-    /// What could not be read, with the reason.
+    /// Facts that could not be read, with the reason.
     pub not_had: Vec<String>,
     /// False: not root, so that some facts could not be read.
     pub is_root: bool,

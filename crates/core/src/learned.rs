@@ -1,5 +1,5 @@
-//! [`Learned`]: result of `netcliff learn`, which watches a host at work: costs, arrivals, and which part overloads
-//! first.
+//! [`Learned`]: result of `netcliff learn`, which observes a host under its normal traffic: costs, arrivals, and which
+//! part overloads first.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
 use crate::written;
 
-/// Kind of a part.
+/// Kind of a part of the host that can overload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -56,7 +56,7 @@ pub struct LearnedPart {
     /// Costs of a packet in this part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<Cost>,
-    /// Why it has no cliff, or what limits the cliff, one sentence.
+    /// Why the part has no cliff, or how reliable its cliff is, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -110,7 +110,7 @@ pub struct LearnedTraffic {
     pub queues: Vec<QueueLoad>,
 }
 
-/// How the host was watched, and what the watching cost.
+/// How the host was observed, and the cost of observing it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watched {
@@ -138,7 +138,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// CPU time that watching cost in all, as a share of one CPU.
+    /// Total CPU time of observing the host, as a share of one CPU.
     pub fn overhead(&self) -> f64 {
         self.own_cpu + self.meter_cpu.unwrap_or(0.0)
     }
@@ -156,14 +156,14 @@ pub struct Learned {
     pub watched: Watched,
     /// Traffic during the watch.
     pub traffic: LearnedTraffic,
-    /// The parts, the first one to overload first; those without a cliff last.
+    /// The parts in the order in which they would overload; parts without a cliff last.
     pub parts: Vec<LearnedPart>,
     /// Costs of the receive CPU that overloads first, as a host for model and simulation; absent: see `missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
     /// The scheme that the host uses.
     pub scheme: Scheme,
-    /// The traffic as input for model and simulation: frames of the mean size, at the mean rate.
+    /// The traffic in the form that model and simulation need: frames of the mean size, at the mean rate.
     pub as_traffic: written::Traffic,
     /// Loss fraction that defines the cliff.
     pub loss_target: f64,

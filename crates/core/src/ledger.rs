@@ -1,4 +1,4 @@
-//! [`Ledger`]: what became of the packets of a trial.
+//! [`Ledger`]: accounting of the packets of a trial.
 //!
 //! sent = delivered + dropped by place and reason + still inside + unexplained. `unexplained` is the rest, so that the
 //! sum always holds. It is 0 if every packet is accounted for, and negative if packets were counted twice or belonged
@@ -113,7 +113,7 @@ impl fmt::Display for Place {
 pub struct LedgerRow {
     /// Where they were dropped.
     pub place: Place,
-    /// The kernel's name of the reason, or what the counter counts.
+    /// The kernel's name of the reason, or the meaning of the counter.
     pub reason: String,
     /// Number of packets.
     pub packets: u64,
@@ -121,7 +121,7 @@ pub struct LedgerRow {
     pub source: String,
 }
 
-/// What became of the packets of a trial.
+/// Accounting of the packets of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ledger {
@@ -145,7 +145,7 @@ pub struct Ledger {
     /// program; None: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing_ns: Option<u64>,
-    /// What limits the ledger, one sentence each.
+    /// Limits of the ledger, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
 }
@@ -159,7 +159,7 @@ pub const NOT_SHOWN: &str = "not shown to the tracer";
 pub struct TrialLedger {
     /// Offered load (pps).
     pub load_pps: f64,
-    /// What became of the trial's packets. In JSON the keys of `Ledger` stand next to `load_pps`.
+    /// Accounting of the trial's packets. In JSON the keys of `Ledger` are next to `load_pps`.
     #[serde(flatten)]
     pub ledger: Ledger,
 }
@@ -173,9 +173,10 @@ impl Ledger {
         Ledger { sent, delivered, dropped, inside, unexplained: sent as i64 - known as i64, ..Ledger::default() }
     }
 
-    /// Accounts for `drops` that the kernel counted on this host without running the tracer's eBPF program. A drop has
-    /// up to `packets_each` packets (segments of a large packet). If the drops suffice for all unexplained packets,
-    /// these become a row [`NOT_SHOWN`]; otherwise they stay unexplained. A sentence in `limits` says which.
+    /// Accounts for `drops`: drops that the kernel counted on this host without running the tracer's eBPF program for
+    /// them. A drop has up to `packets_each` packets (segments of a large packet). If the drops suffice for all
+    /// unexplained packets, these become a row [`NOT_SHOWN`]; otherwise they stay unexplained. A sentence in `limits`
+    /// says which.
     #[must_use]
     pub fn with_not_shown(mut self, drops: u64, packets_each: u64, source: &str) -> Ledger {
         let unexplained = u64::try_from(self.unexplained).unwrap_or(0);
@@ -212,7 +213,7 @@ impl Ledger {
         self.dropped.iter().map(|row| row.packets).sum()
     }
 
-    /// The sum of two ledgers.
+    /// Returns the sum of two ledgers, with the `method` of `self` and the larger `tracing_ns`.
     #[must_use]
     pub fn and(self, other: Ledger) -> Ledger {
         let rows = self.dropped.into_iter().chain(other.dropped);

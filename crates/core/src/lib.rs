@@ -1,4 +1,4 @@
-//! The types that all of netcliff uses: host, scheme, traffic and outcome, with their texts.
+//! The types that all of netcliff uses: host, scheme, traffic and outcome, with their text forms.
 //!
 //! This crate reads no file, clock or random number: text and numbers come in as arguments. Start with [`Point`] (host,
 //! scheme, traffic and load), [`Outcome`] (the result) and [`Engine`] (computes or measures it). docs/theory defines
@@ -10,21 +10,21 @@
 //! | [`bounds`] | ranges of the quantities of a point |
 //! | [`host`] | [`Host`]: costs and sizes |
 //! | [`scheme`] | [`Scheme`]: how packets reach the CPU |
-//! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: what limits a host besides its CPU |
+//! | [`parts`] | [`Bus`], [`parts::Memory`], [`Offload`]: limits of a host besides its CPU |
 //! | [`traffic`] | [`Traffic`]: arrivals x frame sizes; [`Load`] |
-//! | [`outcome`] | [`Outcome`]: the figures of a point, each optional; [`Measure`]: one of them by name; [`Aims`], [`Precision`]: how precise they have to be |
+//! | [`outcome`] | [`Outcome`]: the figures of a point, each optional; [`Measure`]: a figure by name; [`Aims`], [`Precision`]: their precision |
 //! | [`engine`] | [`Engine`], [`Point`]: the trait that model, simulation and measurement implement |
-//! | [`experiment`] | [`Experiment`]: what to compute, by which engines, and how to draw it, from TOML |
-//! | [`inspection`] | facts about a host, and what looks wrong with it |
-//! | [`tuning`] | what `netcliff tune` proposes |
+//! | [`experiment`] | [`Experiment`]: computations or measurements and their figure, from TOML |
+//! | [`inspection`] | facts about a host, and its probable problems |
+//! | [`tuning`] | proposals of `netcliff tune` |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
 //! | [`finding`] | [`Finding`]: the result of `netcliff find` |
 //! | [`drops`], [`filter`] | result of `netcliff drops` for an interval; expressions that select packets |
-//! | [`learned`] | [`Learned`]: costs and cliff of a host that was watched at work |
+//! | [`learned`] | [`Learned`]: costs and cliff of a host, observed under its normal traffic |
 //! | [`profile`] | [`Profile`]: CPU time of a packet by stage |
-//! | [`ledger`] | [`ledger::Ledger`]: what became of the packets of a trial |
+//! | [`ledger`] | [`ledger::Ledger`]: accounting of a trial's packets: delivered, dropped, unexplained |
 //! | [`mod@watch`] | result of `netcliff watch` for an interval, and its bottleneck |
-//! | [`note`], [`warning`] | what limits an outcome; values that are possible but probably mistakes |
+//! | [`note`], [`warning`] | limits of an outcome; values that are possible but probably mistakes |
 //! | [`wide`] | loops compiled for wider vectors, selected at run time |
 //! | [`detail`] | distributions and time series of a simulation; two schemes on the same packets |
 //! | [`switching`] | when the hybrid scheme switches between interrupts and polling |
@@ -32,13 +32,20 @@
 //! | [`capture`] | [`Capture`]: recorded packets |
 //! | [`queues`] | [`Queues`]: several receive queues, RSS, flows, and the core of each queue |
 //! | [`quote`] | quoting for a shell, udev rules and INI files |
-//! | [`objective`] | [`Goal`], [`Constraint`]: what settings are optimised for |
-//! | [`advice`] | [`Advice`]: the settings that `netcliff advise` found |
+//! | [`objective`] | [`Goal`], [`Constraint`]: the figure that settings optimise, and bounds on figures |
+//! | [`advice`] | [`Advice`]: result of `netcliff advise` |
 //! | [`cpus`] | [`cpus::CpuRow`]: use of a host's CPUs during a test |
 //! | [`stream`] | [`stream::StreamReport`]: the cost of transfers, and formulas of rates on the wire |
 //! | [`analysis`] | [`Analysis`]: cliff, livelock index, sensitivities |
 //! | [`binding`] | the bottleneck at the cliff, as a sentence |
 //! | [`record`] | [`Record`]: an outcome with its [`record::Provenance`] and [`Fingerprint`] |
+//! | [`service`] | [`ServiceFinding`]: result of `netcliff find --service` |
+//! | [`headroom`] | result of `netcliff headroom`: load of a host relative to its cliff |
+//! | [`metrics`] | counters of a host and of an agent, for monitoring systems |
+//! | [`verdict`] | when a trial is void, and how often a void trial is repeated |
+//! | [`repeats`] | number of repeats of a configuration, and the precision of their mean |
+//! | [`math`] | elementary functions with the same result on every platform |
+//! | [`params`], [`choice`], [`mod@error`] | parsing of parameters and of names; errors of input |
 //! | [`written`] | the JSON of points and of their traffic |
 //!
 //! ```
@@ -56,7 +63,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// Results must have the same bits on every platform: see core::math.
+// Results must have the same bits on every platform. clippy.toml therefore forbids the elementary functions of the
+// standard library; the module `math` replaces them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod advice;

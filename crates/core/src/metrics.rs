@@ -1,4 +1,4 @@
-//! [`Counters`]: counters of a host since boot, as monitoring systems read them.
+//! [`Counters`]: counters of a host, and of an agent ([`AgentCounters`]), as monitoring systems read them.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ pub fn entry(profile: DimProfile, index: usize) -> (f64, u64) {
     (usecs as f64 * 1e-6, frames)
 }
 
-/// Result of comparing a measurement with the one before it.
+/// Result of comparing a measurement with the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
     /// The measurement has more bytes than the previous one; with equal bytes more packets; with equal packets fewer
@@ -49,7 +49,7 @@ enum Step {
     OnEdge,
 }
 
-/// The kernel's struct dim without its samples.
+/// State of the algorithm: the kernel's struct dim without its samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Walk {
     index: usize,
@@ -85,9 +85,9 @@ impl Walk {
         self.tired
     }
 
-    /// Does what the kernel's net_dim_decision does after a measurement. `compare` compares this measurement with the
-    /// previous one; it is not called in DIM_PARKING_TIRED. Returns true if the next measurement is to be compared with
-    /// this one.
+    /// Makes the decision of the kernel's net_dim_decision after a measurement. `compare` compares this measurement
+    /// with the previous one; it is not called in DIM_PARKING_TIRED. Returns true if the next measurement is to be
+    /// compared with this one.
     pub fn decide(&mut self, compare: impl FnOnce() -> Compared) -> bool {
         let before = self.tune;
         match self.tune {
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn ten_steps_without_a_top_are_tiring() {
-        // Always worse: it turns at every measurement and never makes two steps in one direction.
+        // Every measurement is worse: the algorithm turns each time and never makes two steps in one direction.
         let mut dim = Walk::parked(2);
         let tired = (0..20).position(|_| {
             dim.decide(|| Compared::Worse);

@@ -1,4 +1,5 @@
-//! [`Note`]: what a reader of an outcome must know, as data. `Display` and JSON give its sentence.
+//! [`Note`]: a fact that a reader of an outcome must know, as a variant with its data. `Display` and JSON write it as a
+//! sentence.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -28,8 +29,7 @@ macro_rules! sentences {
 }
 
 sentences! {
-    /// A note. Two notes are equal if their sentences are equal, because a note that was read from a file is always
-    /// [`Note::Read`].
+    /// A note. Equality compares sentences, because a note that was read from a file is always [`Note::Read`].
     #[derive(Debug, Clone)]
     pub enum Note {
         Read(sentence: String) => "{sentence}";
@@ -43,7 +43,7 @@ sentences! {
             "core {core} binds, with {work} of queue {queue}; the busiest queue gets {imbalance:.3} times the mean share",
             work = match role { Role::Receive => "reception", Role::Transmit => "transmit completions" };
 
-        // Of the model: size of its error, and what it neglects.
+        // Of the model: size of its error, and effects that it neglects.
         Approximate(bounds: Bounds) => "{bounds}";
         Unchecked(of: &'static str, ring: Option<u64>, socket: Option<u64>) =>
             "{of}: {larger} packets is more than any that was checked: how far off the figures are is not known, simulate \

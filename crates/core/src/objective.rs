@@ -1,5 +1,5 @@
-//! [`Goal`] and [`Constraint`]: what settings are optimised for, read from text: `minimise latency_p99_s`,
-//! `loss<=1e-4`.
+//! [`Goal`] and [`Constraint`]: the figure that settings optimise, and bounds on figures. Both are parsed from text,
+//! such as `minimise latency_p99_s` and `loss<=1e-4`.
 
 use crate::error::ParseError;
 use crate::outcome::{Dimension, MEASURES, Measure};
@@ -82,19 +82,18 @@ pub struct Constraint {
 }
 
 impl Constraint {
-    /// True if `value` keeps the bound.
+    /// True if `value` is within the bound.
     pub fn met_by(&self, value: f64) -> bool {
         if self.at_least { value >= self.bound } else { value <= self.bound }
     }
 
-    /// Ratio of value and bound, inverted for lower bounds: 1 at the bound, below 1 if the bound is kept, 2 if it is
-    /// missed by a factor of 2.
+    /// Ratio of value and bound, inverted for lower bounds: 1 at the bound, below 1 within it, 2 if the value misses it
+    /// by a factor of 2.
     pub fn excess(&self, value: f64) -> f64 {
         if self.at_least { self.bound / value } else { value / self.bound }
     }
 
-    /// Why the bound is useless: every value keeps it, or no value does. `None` if some values keep it and others do
-    /// not.
+    /// Why the bound is useless: every value is within it, or no value is. `None` if the bound can decide.
     fn pointless(&self) -> Option<&'static str> {
         let share = self.measure.dimension == Dimension::Share;
         match self.at_least {

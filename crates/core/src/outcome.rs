@@ -1,8 +1,8 @@
-//! [`Outcome`]: what an engine computed or measured at one point. All figures are optional: absent means "not
-//! measured", never zero.
+//! [`Outcome`]: the figures that an engine computed or measured at one point. All figures are optional: absent means
+//! "not measured", never zero.
 //!
 //! [`Measure`] is a figure of an outcome by its name; [`Aims`] are the figures that a simulation must know to a given
-//! precision, and [`Precision`] is what it reached.
+//! precision, and [`Precision`] is the precision that it reached.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -31,7 +31,7 @@ pub struct Interval {
 /// A number, and its confidence interval if it was sampled. In JSON a plain number or {value, low, high, confidence}.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
-    /// The value, in the unit of the field that holds it.
+    /// The value, in the unit that the field of this figure documents.
     pub value: f64,
     /// None if the value was computed, not sampled.
     pub interval: Option<Interval>,
@@ -312,7 +312,7 @@ pub struct Outcome {
     /// Figures of each interrupt vector of a host with several queues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueOutcome>,
-    /// What a reader must know: assumptions that fail, figures that could not be measured and why.
+    /// Notes that a reader must know: assumptions that fail, figures that could not be measured and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
 }
@@ -369,7 +369,8 @@ impl Dimension {
     }
 }
 
-/// A figure of an [`Outcome`]: its key in CSV and experiment files, its name on screens, and how to find it.
+/// A figure of an [`Outcome`]: its key in CSV and experiment files, its name on screens, and the function that reads
+/// it.
 #[derive(Clone, Copy)]
 pub struct Measure {
     /// Key with its unit, as in CSV: `throughput_pps`, `latency_p99_s`.
@@ -469,7 +470,7 @@ pub const MEASURES: &[Measure] = &[
     measure("cpu_paused", "CPU taken away in pauses", Dimension::Share, |o| o.cpu?.paused),
 ];
 
-/// Short names, and the figures (keys of [`Measure`]) that each stands for.
+/// Short names, and the figures (keys of [`Measure`]) of each.
 const SHORT: &[(&str, &[&str])] = &[
     ("throughput", &["throughput_pps"]),
     ("goodput", &["goodput_bps"]),
@@ -494,8 +495,8 @@ impl Default for Aims {
     }
 }
 
-/// Bit mask of the figures that `name` stands for: bit n is `MEASURES[n]`. `None` if no figure has the name, or it is
-/// the maximum latency.
+/// Bit mask of the figures with this key or short name: bit n is `MEASURES[n]`. `None` if no figure has the name, or it
+/// is the maximum latency.
 fn bits(name: &str) -> Option<u32> {
     let one = [name];
     let keys = SHORT.iter().find(|(short, _)| *short == name).map_or(&one[..], |(_, keys)| keys);

@@ -3,7 +3,8 @@
 use crate::error::ParseError;
 use crate::units;
 
-/// Keys and values after the name. Each is taken once; a key that is left at the end is an error.
+/// Keys and values after the name. The caller takes each key that it knows, once. A key that was not taken is an error
+/// at the end.
 #[derive(Debug)]
 pub struct Params<'a> {
     what: &'static str,
@@ -83,7 +84,7 @@ impl<'a> Params<'a> {
         self.read(key, |value| units::parse_flag(key, value))
     }
 
-    /// Ends the reading: a key that was not taken is an error that lists the known keys.
+    /// Ends parsing. A key that was not taken is an error, which lists the known keys.
     pub fn finish(self) -> Result<(), ParseError> {
         match self.left.first() {
             None => Ok(()),

@@ -23,7 +23,7 @@ pub struct ParallelBus {
     pub overhead_clocks: u32,
 }
 
-/// Buses of PCI Local Bus 2.2 and PCI-X 1.0. The overhead is that of a burst write without wait states: address, device
+/// Buses of PCI Local Bus 2.2 and PCI-X 1.0. The overhead is for a burst write without wait states: address, device
 /// select (one to three clocks before the first data), turn-around; PCI-X adds attribute and response phases.
 pub const PARALLEL: [ParallelBus; 4] = [
     ParallelBus { name: "pci-32/33", width_bits: 32, clock_hz: 33.333e6, burst_bytes: 256, overhead_clocks: 5 },
@@ -57,11 +57,10 @@ pub enum Bus {
     /// PCI Express.
     Pcie(Pcie),
     /// Bus with a known bandwidth only, such as the AXI of a system on a chip (byte/s, sum of both directions).
-    /// directions).
     Bandwidth(f64),
 }
 
-/// Bandwidth that `axi` stands for: 1 GB/s, as in the network controller of Slinkin (2018).
+/// Bandwidth of the bus `axi`: 1 GB/s, as in the network controller of Slinkin (2018).
 const AXI_BYTES_PER_S: f64 = 1e9;
 
 const LANES: [u32; 6] = [1, 2, 4, 8, 16, 32];

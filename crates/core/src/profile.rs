@@ -249,7 +249,7 @@ pub struct ProfilePackets {
     pub per_s: f64,
 }
 
-/// How samples were taken, and what sampling cost.
+/// How samples were taken, and the cost of sampling.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sampled {
@@ -331,7 +331,7 @@ pub struct Profile {
     pub load: Option<String>,
     /// Description of the host.
     pub host: HostSummary,
-    /// How samples were taken, and what sampling cost.
+    /// How samples were taken, and the cost of sampling.
     pub sampled: Sampled,
     /// Packets counted during the profile.
     pub packets: ProfilePackets,
@@ -350,7 +350,7 @@ pub struct Profile {
     /// Lock contention, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locks: Option<LockContention>,
-    /// What could not be measured, each with the reason.
+    /// Figures that could not be measured, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
     /// Reasons not to rely on this result, one sentence each.
@@ -370,8 +370,7 @@ impl Profile {
         self.stages.iter().find(|row| row.stage == stage)
     }
 
-    /// Share of the counted CPU time in functions that are not in the table of stages, and whose callers are not
-    /// either.
+    /// Share of the counted CPU time in functions that are not in the table of stages, and whose callers are not in it.
     pub fn unknown(&self) -> f64 {
         self.stage(Stage::Unknown).map_or(0.0, |row| row.share.value)
     }

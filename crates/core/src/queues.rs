@@ -7,7 +7,7 @@
 //! | [`flows`] | flows, their weights, and the share of each queue |
 //! | `layout` | the core of each interrupt vector, and its costs there |
 //! | [`apart`] | cores for transmit completions other than their queue's own |
-//! | [`total`] | the host's outcome from those of its vectors |
+//! | [`total`] | the host's outcome from the outcomes of its vectors |
 
 pub mod apart;
 pub mod flows;

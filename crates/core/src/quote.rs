@@ -73,7 +73,7 @@ pub fn udev(text: &str) -> Option<&str> {
 }
 
 /// Returns `text` if it can be a section, key or value of an INI file, as tuned and sysctl.d read it. `None` if it is
-/// empty or may contain what a reader interprets: comments, delimiters, patterns, tuned's variables and functions
+/// empty or has a character that may be interpreted: of comments, delimiters, patterns, tuned's variables and functions
 /// (`${f:exec:...}`).
 pub fn ini(text: &str) -> Option<&str> {
     only(text, "._@:,/+- ").filter(|text| text.trim() == *text)

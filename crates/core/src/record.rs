@@ -1,4 +1,4 @@
-//! [`Record`]: an outcome with everything that is needed to check and to repeat it.
+//! [`Record`]: an outcome with the data that are needed to check and to repeat it.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Properties that differ: (name, value here, value in `other`). A value is `None` if its fingerprint lacks the
-    /// property.
+    /// Returns the properties that differ: (name, value in `self`, value in `other`). A value is `None` if its
+    /// fingerprint lacks the property.
     pub fn diff<'a>(&'a self, other: &'a Self) -> Vec<(&'a str, Option<&'a str>, Option<&'a str>)> {
         let mut names: Vec<&str> = self.facts.keys().chain(other.facts.keys()).map(String::as_str).collect();
         names.sort_unstable();

@@ -1,4 +1,4 @@
-//! [`Repeats`]: number of repeats of a configuration, and [`Known`]: the precision that they give a figure.
+//! [`Repeats`]: number of repeats of a configuration. [`Known`]: precision of a figure's mean over these repeats.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ impl Repeats {
     /// `least`). Without a precision exactly `least` repeats.
     ///
     /// # Errors
-    /// The impossible value, with what is accepted.
+    /// The impossible value, with the accepted range.
     pub fn new(least: u32, precision: Option<f64>, most: Option<u32>) -> Result<Self, String> {
         if !(1..=MOST).contains(&least) {
             return Err(format!("{least} repeats: expected 1 to {MOST}"));

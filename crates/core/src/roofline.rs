@@ -60,14 +60,14 @@ pub struct RoofRow {
     pub bps: Option<f64>,
     /// The part with the lowest bound; for the CPU its largest cost.
     pub binding: Option<String>,
-    /// Bounds at the interrupt rate that the model has at its cliff, the lowest; `None`: frames per interrupt were
-    /// given or measured.
+    /// Bounds at the lowest interrupt rate, which the model has at its cliff; `None`: frames per interrupt were given
+    /// or measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub highest: Option<RoofHighest>,
 }
 
-/// Bounds at the interrupt rate that the model has at its cliff, the lowest. Present if frames per interrupt were
-/// neither given nor measured.
+/// Bounds at the lowest interrupt rate, which the model has at its cliff. Present if frames per interrupt were neither
+/// given nor measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoofHighest {

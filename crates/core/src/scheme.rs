@@ -1,6 +1,8 @@
-//! [`Scheme`]: how a packet in memory gets the CPU's attention (docs/theory/host.md); one variant per scheme.
+//! [`Scheme`]: how the CPU learns of packets that the NIC has written to memory (docs/theory/host.md); one variant per
+//! scheme.
 //!
-//! Text form: `NAME[:key=value,...]`, printed with every key that matters.
+//! Text form: `NAME[:key=value,...]`. `Display` writes the keys marked `always` below, and a key marked `changed` if
+//! its value is not the default.
 
 mod parameter;
 mod text;

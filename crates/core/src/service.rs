@@ -40,22 +40,22 @@ pub struct ServiceFinding {
     /// valid trials at loads up to its capacity. The prediction includes them. Absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pauses: Option<Pauses>,
-    /// What overloads first; absent: not determined.
+    /// The part that overloads first; absent: not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<ServiceBottleneck>,
     /// Load of the requester at the cliff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<RequesterSummary>,
-    /// All trials, in the order in which they were made, without those of the checks.
+    /// All trials in the order in which they were made, without the trials of the checks.
     pub trials: Vec<ServiceTrial>,
     /// Other set-ups (`--check`), predicted with these costs and then measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<ServiceCheck>,
     /// How the set-up limits the result, a sentence each.
     pub limits: Vec<String>,
-    /// What else a reader must know, one sentence each.
+    /// Other notes that a reader must know, one sentence each.
     pub notes: Vec<String>,
-    /// What could not be measured, and why, one sentence each.
+    /// Figures that could not be measured, and why, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// Why the run ended early; absent: it did not.
@@ -89,7 +89,7 @@ pub struct ServiceSummary {
     pub new_connections: bool,
     /// Number of different requests.
     pub requests: u64,
-    /// Gaps between requests: `poisson`, `constant`, or `capture` for those of a capture.
+    /// Gaps between requests: `poisson`, `constant`, or `capture` for the gaps of a capture.
     #[serde(default)]
     pub arrivals: String,
     /// Agent on the service's host; absent: the service runs on this host, or is not metered.
@@ -125,7 +125,7 @@ impl fmt::Display for QuantileLimit {
     }
 }
 
-/// Conditions that a load must keep to count as carried.
+/// Conditions under which the service counts as able to carry a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Promise {
@@ -169,13 +169,13 @@ pub struct ServiceSearch {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialPurpose {
-    /// Find the order of magnitude of the cliff.
+    /// To find the order of magnitude of the cliff.
     Scale,
-    /// Measure the cost of a request.
+    /// To measure the cost of a request.
     Calibration,
-    /// Search the cliff.
+    /// To search for the cliff.
     Search,
-    /// Find what overloads past the cliff.
+    /// To find the part that overloads past the cliff.
     Bottleneck,
 }
 
@@ -267,7 +267,7 @@ pub struct ServiceCost {
     pub constant: f64,
 }
 
-/// What overloads first.
+/// The part that overloads first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -284,7 +284,7 @@ pub enum Gives {
     AcceptQueue,
     /// The backlog between network and protocols overflows.
     Backlog,
-    /// None of these: the service waits for something else.
+    /// No part listed above: the service waits for something else, such as a lock, a disk or another host.
     Elsewhere,
     /// The requester, which cannot send faster.
     Requester,
@@ -305,11 +305,11 @@ impl fmt::Display for Gives {
     }
 }
 
-/// What overloads first, and the evidence.
+/// The part that overloads first, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceBottleneck {
-    /// What overloads.
+    /// The part that overloads.
     pub gives: Gives,
     /// Evidence past the cliff, one sentence.
     pub seen: String,
@@ -319,7 +319,7 @@ pub struct ServiceBottleneck {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceCheck {
-    /// What differs from the run, as given: `socket-buffer=1MiB`, `service=COMMAND`.
+    /// The difference to the run, as the user gave it: `socket-buffer=1MiB`, `service=COMMAND`.
     pub name: String,
     /// Settings of the host, of the testbed's interface and of the service's socket that the check changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -346,11 +346,11 @@ pub struct ServiceCheck {
     /// True: the intervals of measured and predicted cliff overlap; absent: one of them is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
-    /// Measured cliff divided by that of the calibrated set-up; absent: one of them is a lower limit, or was not
+    /// Measured cliff divided by the cliff of the calibrated set-up; absent: one of them is a lower limit, or was not
     /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_calibrated: Option<f64>,
-    /// What overloads first; absent: not determined.
+    /// The part that overloads first; absent: not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<ServiceBottleneck>,
     /// The searches for the cliff.
@@ -359,14 +359,14 @@ pub struct ServiceCheck {
     /// All trials of the check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<ServiceTrial>,
-    /// What else a reader must know, one sentence each.
+    /// Other notes that a reader must know, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl ServiceCheck {
-    /// Compares the measured cliff with the predicted cliff and with that of the calibrated set-up. `calibrated`: the
-    /// cliff of that set-up; `None` if it is unknown or a lower limit.
+    /// Compares the measured cliff with the predicted cliff and with the cliff of the calibrated set-up. `calibrated`:
+    /// the cliff of that set-up; `None` if it is unknown or a lower limit.
     pub fn compare(&mut self, calibrated: Option<Figure>) {
         let Some(measured) = self.cliff_rps else { return };
         let over = |other: Figure| (other.value > 0.0 && !self.lower_limit).then(|| measured.value / other.value);

@@ -88,7 +88,7 @@ pub struct StreamReport {
     /// Rate at which one thread reads the sent file from its disk, without a network (bit/s); absent: no file is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bps: Option<f64>,
-    /// What limits the figures.
+    /// Limits of the figures, one sentence each.
     pub warnings: Vec<String>,
     /// How each kind of CPU figure was measured: (kind, method).
     pub cpu_methods: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! The decision of the hybrid scheme: from a measured packet rate and frame size to interrupts or polling. The
+//! The decision of the hybrid scheme between interrupts and polling, by the measured packet rate and frame size. The
 //! simulator's `hybrid`, and `netcliff tune adapt` on a real device, use these functions, each with its own measuring
 //! windows.
 //!

@@ -1,5 +1,5 @@
 //! [`Traffic`]: arrival process, frame sizes and flows, without a load (docs/theory/statistics.md: captures, heavy
-//! tails). [`Load`]: how much of it is offered.
+//! tails). [`Load`]: the offered load.
 
 mod arrivals;
 mod sizes;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::inspection::Objective;
 
-/// A setting that would serve the objective.
+/// A change of a setting that serves the objective of the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proposal {
@@ -36,7 +36,7 @@ pub struct PlanSheet {
     pub objective: Objective,
     /// Proposals, in the order in which they are applied.
     pub proposals: Vec<Proposal>,
-    /// What the plan does not change, and why.
+    /// Settings that the plan does not change, and why.
     pub notes: Vec<String>,
 }
 

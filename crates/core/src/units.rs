@@ -1,5 +1,5 @@
-//! Quantities with units. Printing, and parsing what was printed, move the decimal point instead of multiplying by a
-//! power of ten, so that `parse(print(x)) == x` exactly.
+//! Quantities with units. Printing and parsing move the decimal point instead of multiplying by a power of ten, so that
+//! `parse(print(x)) == x` exactly.
 //!
 //! Rates use powers of 10 (k = 1000), memory uses KiB, MiB and GiB. Numbers are finite and not negative.
 
@@ -161,7 +161,7 @@ fn decimal(value: f64) -> Option<(String, i32)> {
     Some((mantissa.replace('.', ""), exponent.parse().ok()?))
 }
 
-/// Writes `digits` as a decimal number whose first digit stands for 10^`exponent`: ("373", -6) is 0.00000373.
+/// Writes `digits` as a decimal number whose first digit has the place value 10^`exponent`: ("373", -6) is 0.00000373.
 fn place_point(digits: &str, exponent: i32) -> String {
     if exponent < 0 {
         return format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize));

@@ -1,5 +1,5 @@
-//! Verdict of a trial, for `find`, `rfc2544` and experiments: when it says nothing about the device (void in RFC 9971),
-//! why, and how often a void trial is repeated.
+//! Verdict of a trial, for `find`, `rfc2544` and experiments: whether the trial is void (RFC 9971: it says nothing
+//! about the device), why, and how often a void trial is repeated.
 
 use std::fmt;
 

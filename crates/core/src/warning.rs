@@ -1,4 +1,5 @@
-//! Values that are possible but probably a mistake: with them a scheme works, but not as intended.
+//! Warnings of values that are possible but probably a mistake: with them the scheme works, but probably not as
+//! intended.
 //!
 //! An impossible value is an [`Invalid`](crate::Invalid) instead. Engines add these warnings to the notes of an
 //! outcome.

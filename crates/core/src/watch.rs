@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
 
-/// Busy share from which a CPU counts as full. The rest allows for timers and the coarse ticks of the kernel.
+/// Busy share from which a CPU counts as full. It is below 1 because of timers and of the coarse ticks of the kernel.
 const FULL: f64 = 0.9;
 /// Share of the link from which it counts as full.
 const LINK_FULL: f64 = 0.95;
@@ -30,7 +30,7 @@ pub struct Moment {
     /// `cpus`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<LossMoment>,
-    /// Cgroups with a CPU quota whose programs ran, the one closest to its quota first.
+    /// Cgroups with a CPU quota whose programs ran, the largest share of the quota first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaMoment>,
     /// Connection tracking of the network namespace; absent: the kernel has none.
@@ -42,7 +42,7 @@ pub struct Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConntrackMoment {
-    /// Number of connections in it.
+    /// Number of tracked connections.
     pub entries: u64,
     /// Size of the table (`net.netfilter.nf_conntrack_max`).
     pub most: u64,
@@ -112,7 +112,7 @@ pub struct ProgramMoment {
     /// Number of further sockets.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_sockets: u64,
-    /// True: it is in another network namespace than the one that is watched.
+    /// True: the program is not in the watched network namespace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub elsewhere: bool,
 }
@@ -154,7 +154,7 @@ pub struct LossMoment {
     pub reason: String,
     /// The reason in words.
     pub words: String,
-    /// The network namespace; absent: the one that is watched.
+    /// The network namespace; absent: the watched one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Losses per second.
@@ -257,7 +257,7 @@ pub struct InterruptMoment {
     pub name: String,
     /// Interrupts per second.
     pub per_s: f64,
-    /// The CPU that handled most of them; None: there were none.
+    /// The CPU that handled most of these interrupts; None: there were no interrupts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
 }
@@ -268,7 +268,7 @@ pub struct InterruptMoment {
 pub struct InterfaceMoment {
     /// Name of the interface.
     pub name: String,
-    /// Its network namespace; absent: that of the watching process.
+    /// Its network namespace; absent: the namespace of the watching process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Packets received (packets/s).
@@ -348,9 +348,9 @@ impl InterfaceMoment {
 pub struct LinkFilling {
     /// Name of the interface.
     pub interface: String,
-    /// True: what it sends; false: what it receives.
+    /// True: load and capacity of sending; false: of receiving.
     pub sent: bool,
-    /// True: the limit is that of a token bucket (tc-tbf); false: the link speed.
+    /// True: the limit is the rate of a token bucket (tc-tbf); false: the link speed.
     pub held: bool,
     /// Load (bit/s); if the limit is the link speed, with check sequence, preamble and gap.
     pub bps: f64,
@@ -437,7 +437,7 @@ impl Moment {
         self.programs.iter().filter(move |program| program.cpu == cpu)
     }
 
-    /// The bottleneck as a sentence: losses first, then what is full.
+    /// The bottleneck as a sentence: a loss if there is one, otherwise a part at its limit.
     pub fn bottleneck(&self) -> String {
         self.losses().or_else(|| self.full()).unwrap_or_else(|| match self.busiest() {
             Some(cpu) => format!(

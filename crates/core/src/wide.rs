@@ -62,10 +62,10 @@ impl Width {
     pub fn run<W: Work>(self, work: W) -> W::Output {
         match self.0 {
             Set::Base => work.run(),
-            // SAFETY: a `Width` of this kind is made only where the machine has the features.
+            // SAFETY: a `Width` of this kind is made only if the machine has the features.
             #[cfg(target_arch = "x86_64")]
             Set::Avx2 => unsafe { run_avx2(work) },
-            // SAFETY: a `Width` of this kind is made only where the machine has the features.
+            // SAFETY: a `Width` of this kind is made only if the machine has the features.
             #[cfg(target_arch = "x86_64")]
             Set::Avx512 => unsafe { run_avx512(work) },
         }

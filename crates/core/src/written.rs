@@ -10,7 +10,7 @@ use crate::queues::Flows;
 use crate::scheme::Scheme;
 use crate::traffic::{self, Arrivals, FrameSizes, Load};
 
-/// What an engine answers: a host, a scheme and a traffic.
+/// Input of an engine: host, scheme, and traffic with its load.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
@@ -18,7 +18,7 @@ pub struct Point {
     pub host: Host,
     /// How packets reach the CPU.
     pub scheme: Scheme,
-    /// What is offered.
+    /// Offered traffic and load.
     pub traffic: Traffic,
 }
 

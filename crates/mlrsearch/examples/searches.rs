@@ -62,7 +62,7 @@ enum By {
     Mlr,
 }
 
-/// A way to search: its name, the goal, and how.
+/// The searches to compare: name, goal and algorithm.
 fn ways() -> [(&'static str, Goal, By); 4] {
     let strict = Goal::rfc2544(60.0, 0.0, WIDTH);
     [

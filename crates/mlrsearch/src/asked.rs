@@ -1,4 +1,4 @@
-//! How a goal is written: `trial=60s,sum=60s,loss=0,exceed=0,width=0.5%`.
+//! Text form of a goal: `trial=60s,sum=60s,loss=0,exceed=0,width=0.5%`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use netcliff_core::{ParseError, units};
 
 use super::Goal;
 
-/// The keys with what each takes.
+/// The keys and the form of their values, for error messages.
 const ACCEPTED: &str = "expected keys of trial, sum, initial (times such as 60s), loss, exceed, width (shares such as 0.5%), each at \
                         most once, such as \"trial=1s,sum=21s,exceed=50%\"";
 
-/// How a value is read.
+/// Function that parses a value.
 type Read = fn(&str) -> Result<f64, ParseError>;
 
 /// Keys that a user gives for a goal; [`Asked::or`] completes them.
@@ -26,8 +26,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Completes the goal. Keys that were not given: `trial`, `loss` and `width` are those of `default`; `sum` is one
-    /// full trial; `initial` is 1 s, or a full trial if that is shorter; `exceed` is 0.
+    /// Completes the goal. Values of keys that were not given: `trial`, `loss` and `width` from `default`; `sum`: one
+    /// full trial; `initial`: 1 s, or a full trial if that is shorter; `exceed`: 0.
     pub fn or(&self, default: &Goal) -> Goal {
         let final_trial_s = self.final_trial_s.unwrap_or(default.final_trial_s);
         Goal {
@@ -68,7 +68,7 @@ impl FromStr for Asked {
 }
 
 impl fmt::Display for Goal {
-    /// Every key, in the form that is read.
+    /// Writes every key, in the form that [`Asked`] parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (time, share) = (units::print_time_s, units::print_share);
         write!(f, "trial={},sum={},", time(self.final_trial_s), time(self.duration_sum_s))?;

@@ -19,7 +19,7 @@ pub struct Binary {
 /// load (pps).
 ///
 /// # Errors
-/// Those of `ask`.
+/// The errors of `ask`.
 pub fn search<E>(
     goal: Binary,
     range: Range,

@@ -1,4 +1,4 @@
-//! Searches for the throughput of a device. Pure: the caller makes the trials.
+//! Searches for the throughput of a device. The crate has no input or output: the caller makes the trials.
 //!
 //! [`binary`]: the search of RFC 2544 (26.1). [`mlr`]: MLRsearch (RFC 9971). It classifies loads as the RFC specifies;
 //! which loads are tried, the RFC leaves to the implementation.
@@ -44,14 +44,14 @@ pub struct Found {
 pub enum End {
     /// Both bounds, as close as requested (RFC 9971: a regular result).
     Regular,
-    /// The highest load that the medium allows was upheld: the device is at least as fast.
+    /// The highest load that the medium allows upheld the goal: the device is at least as fast.
     AboveMaximum,
-    /// The highest load that the sender reaches was upheld: the device is at least as fast.
+    /// The highest load that the sender reaches upheld the goal: the device is at least as fast.
     AboveSender,
     /// Trials at all higher loads were void although the sender reached these loads (late frames, a full sink, pauses
     /// of a CPU). The device is at least as fast as the result; its limit was not reached.
     AboveVoid,
-    /// The lowest load failed.
+    /// The lowest load failed the goal.
     BelowMinimum,
     /// The sender does not reach the lowest load: nothing is known of the device.
     SenderTooSlow,
@@ -62,19 +62,19 @@ pub enum End {
 }
 
 impl End {
-    /// The bounds are as close as requested.
+    /// True if both bounds were found and are as close as requested.
     pub fn is_regular(self) -> bool {
         self == Self::Regular
     }
 
-    /// True if the highest load was upheld, so that the result is a lower limit.
+    /// True if the highest load upheld the goal, so that the result is a lower limit.
     pub fn is_lower_limit(self) -> bool {
         matches!(self, Self::AboveMaximum | Self::AboveSender | Self::AboveVoid)
     }
 }
 
 impl std::fmt::Display for End {
-    /// As in JSON.
+    /// Writes the name that JSON has.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Regular => "regular",

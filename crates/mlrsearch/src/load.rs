@@ -23,7 +23,8 @@ pub struct Load {
     pub trials: Vec<Trial>,
 }
 
-/// Lengths of the trials at a load by kind (s).
+/// Total lengths of the trials at a load (s), by kind. Full: at least as long as the goal's final trial; short:
+/// shorter. High: lost more than the goal's loss ratio; low: lost at most that.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     full_high_s: f64,
@@ -66,8 +67,9 @@ impl Load {
         }
     }
 
-    /// Conditional throughput (pps, appendix B): load times forwarding ratio of one full trial, that at the quantile
-    /// `1 - exceed_ratio` of the trial time by rising loss. Missing trials count as losing everything.
+    /// Conditional throughput (pps, appendix B): load times forwarding ratio of one full trial. With the full trials
+    /// sorted by rising loss, it is the trial at the quantile `1 - exceed_ratio` of their total time. Missing trials
+    /// count as losing everything.
     pub fn conditional_pps(&self, goal: &Goal) -> f64 {
         let mut full: Vec<&Trial> = self.trials.iter().filter(|trial| trial.duration_s >= goal.final_trial_s).collect();
         full.sort_by(|a, b| a.loss_ratio().total_cmp(&b.loss_ratio()));
@@ -90,7 +92,7 @@ impl Load {
 pub struct Loads(Vec<Load>);
 
 impl Loads {
-    /// Adds a trial to its load.
+    /// Adds a trial to the trials of its load.
     pub fn add(&mut self, trial: Trial) {
         match self.0.binary_search_by(|load| load.pps.total_cmp(&trial.load_pps)) {
             Ok(at) => self.0[at].trials.push(trial),
@@ -98,12 +100,12 @@ impl Loads {
         }
     }
 
-    /// Classification of a load.
+    /// Classifies a load; [`Class::Undecided`] if the load was not tried.
     pub fn class(&self, pps: f64, goal: &Goal) -> Class {
         self.get(pps).map_or(Class::Undecided, |load| load.class(goal))
     }
 
-    /// The trials at a load.
+    /// Returns the trials at a load; `None` if the load was not tried.
     pub fn get(&self, pps: f64) -> Option<&Load> {
         self.0.binary_search_by(|load| load.pps.total_cmp(&pps)).ok().map(|at| &self.0[at])
     }

@@ -28,7 +28,7 @@ pub struct Mlr {
     pub goals: Vec<Goal>,
     /// Loads that may be tried.
     pub range: Range,
-    /// First load (pps), if the throughput is roughly known (to some widths). `None`: the highest load of the range.
+    /// First load (pps), if the throughput is known to within a few widths. `None`: the highest load of the range.
     pub start_pps: Option<f64>,
     /// Trial time after which the search ends with the bounds it has (s); `None`: no limit.
     pub at_most_s: Option<f64>,
@@ -54,7 +54,7 @@ impl Mlr {
 /// Searches for all goals. `ask` makes a whole trial; its arguments are length (s) and load (pps).
 ///
 /// # Errors
-/// Those of `ask`.
+/// The errors of `ask`.
 pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) -> Result<Searched, E> {
     searched(mlr, None, &mut |request| ask(request.duration_s, request.load_pps))
 }
@@ -62,7 +62,7 @@ pub fn search<E>(mlr: &Mlr, ask: &mut dyn FnMut(f64, f64) -> Result<Answer, E>) 
 /// Like [`search`], with a tester that may end a trial as soon as its result is decided ([`Request::most_lost`]).
 ///
 /// # Errors
-/// Those of `ask`.
+/// The errors of `ask`.
 pub fn search_deciding<E>(mlr: &Mlr, ask: &mut dyn FnMut(Request) -> Result<Answer, E>) -> Result<Searched, E> {
     searched(mlr, decided_by(&mlr.goals), ask)
 }
@@ -112,9 +112,9 @@ fn decided_by(goals: &[Goal]) -> Option<f64> {
         .then(|| goals.iter().map(|goal| goal.loss_ratio).fold(0.0, f64::max))
 }
 
-/// Most passes over all goals.
+/// Largest number of passes over all goals.
 const ROUNDS: u32 = 4;
-/// Most steps down along the forwarding rate from the highest load.
+/// Largest number of steps from the highest load down, each to the forwarding rate of the step before.
 const DESCENTS: u32 = 2;
 /// Near a known throughput, a trial that lost moves the search down by at most this number of widths on account of its
 /// loss: a single disturbed trial may lose most of its frames.
@@ -192,7 +192,8 @@ impl<E> State<'_, E> {
         Ok(end)
     }
 
-    /// Narrows the bounds of `stage` to its width. `before`: the stage before it, whose bounds are tried first.
+    /// Makes trials until the bounds of `stage` are as close as its width, or the search cannot go on. `before`: the
+    /// stage before it, whose bounds are tried first.
     fn narrow(&mut self, stage: &Goal, before: Option<&Goal>) -> Result<End, E> {
         let (mut steps_down, mut steps_up) = (0, 0);
         // Steps double if the throughput is roughly known; otherwise they quadruple.

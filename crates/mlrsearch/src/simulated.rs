@@ -4,7 +4,7 @@ use super::trial::{Answer, Request, Trial};
 use netcliff_core::verdict::VoidReason;
 use netcliff_stats::chance::{Chance, normal_quantile};
 
-/// What loses frames.
+/// A simulated device: how its capacity limits forwarding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Device {
     /// Forwards up to its capacity (pps) and loses the rest.
@@ -12,11 +12,11 @@ pub enum Device {
         /// Capacity (pps).
         capacity_pps: f64,
     },
-    /// Like `Sharp` with a buffer (frames), so that short trials hide a small overload.
+    /// Like `Sharp`, with a buffer, which absorbs a small overload during a short trial.
     Buffered {
         /// Capacity (pps).
         capacity_pps: f64,
-        /// Frames the buffer holds.
+        /// Capacity of the buffer (frames).
         buffer: f64,
     },
     /// Above its capacity, forwards less the higher the load is: capacity^2 / load.
@@ -24,15 +24,15 @@ pub enum Device {
         /// Capacity (pps).
         capacity_pps: f64,
     },
-    /// Has another capacity in each second: normally distributed and independent.
+    /// Has a new capacity in each second; capacities are normally distributed and independent.
     Unsteady {
         /// Median capacity (pps).
         capacity_pps: f64,
         /// Standard deviation over the median.
         spread: f64,
     },
-    /// Like `Unsteady`, with another capacity in each step of `step_s` instead of each second. Steps begin with a
-    /// trial; with [`f64::INFINITY`] a trial has one step.
+    /// Like `Unsteady`, with a new capacity in each step of `step_s` instead of each second. The first step begins with
+    /// the trial; with [`f64::INFINITY`] a trial has one step.
     Steps {
         /// Median capacity (pps).
         capacity_pps: f64,
@@ -63,7 +63,7 @@ pub enum Device {
         capacity_pps: f64,
         /// Disturbances (1/s).
         per_s: f64,
-        /// Frames that each costs.
+        /// Frames that each disturbance loses.
         frames: u64,
     },
 }

@@ -243,7 +243,7 @@ fn mlrsearch_takes_at_most_three_tenths_of_the_binary_search_s_time_on_unsteady_
     let third = 1.0 / 3.0;
     for (spread, most_whole) in [(0.001, third), (0.003, third), (0.01, third), (0.02, 0.42), (0.05, 0.42)] {
         let unsteady = [87e3, 400e3, 1.2e6].map(|capacity_pps| Device::Unsteady { capacity_pps, spread });
-        // The search sees that forwarding falls only if the highest load is far above the capacity.
+        // The search detects that the forwarding rate falls only if the highest load is far above the capacity.
         let livelock = [87e3, 400e3].map(|capacity_pps| Device::UnsteadyLivelock { capacity_pps, spread });
         for device in unsteady.into_iter().chain(livelock) {
             let whole_s = median_s(101, |seed| run_mlr(&goals, Bench::new(device, seed)));

@@ -17,7 +17,7 @@ pub struct Trial {
     pub duration_s: f64,
     /// Frames sent.
     pub sent: u64,
-    /// Frames of these that were not forwarded.
+    /// Number of these frames that were not forwarded.
     pub lost: u64,
 }
 
@@ -27,7 +27,7 @@ impl Trial {
         if self.sent == 0 { 0.0 } else { self.lost.min(self.sent) as f64 / self.sent as f64 }
     }
 
-    /// Load times forwarding ratio (pps), RFC 9971's trial forwarding rate.
+    /// Load times forwarding ratio (pps): RFC 9971's trial forwarding rate.
     pub fn forwarding_pps(&self) -> f64 {
         self.load_pps * (1.0 - self.loss_ratio())
     }
@@ -53,16 +53,16 @@ impl Request {
     }
 }
 
-/// Result of requesting a trial.
+/// Answer of the tester to a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Answer {
     /// The sender offered the load; the device lost all lost frames.
     Valid(Trial),
     /// The trial is void: it says nothing about the device.
     Void {
-        /// What the sender reached (pps).
+        /// Rate that the sender reached (pps).
         reached_pps: f64,
-        /// Why.
+        /// Why the trial is void.
         why: VoidReason,
     },
 }
@@ -95,11 +95,11 @@ impl Answer {
 pub struct Range {
     /// Lowest (pps), above 0.
     pub min_pps: f64,
-    /// Highest (pps): what the medium or the sender allows.
+    /// Highest (pps): the limit of the medium or of the sender.
     pub max_pps: f64,
 }
 
-/// Makes trials, counts them and their time, and lowers the highest load to what the sender reaches.
+/// Makes trials, counts them and their time, and lowers the highest load if the sender does not reach it.
 pub(super) struct Tester<'a, E> {
     ask: &'a mut dyn FnMut(Request) -> Result<Answer, E>,
     /// Loads still worth a trial; `max_pps` falls if all trials at a load are void.
@@ -149,7 +149,7 @@ impl<'a, E> Tester<'a, E> {
 
     fn made(&mut self, request: Request) -> Result<Option<Trial>, E> {
         let Request { duration_s, load_pps, .. } = request;
-        // The highest rate of the repeats is what the sender can reach: in the others it may have been delayed.
+        // The sender can reach the highest rate of the repeats: in the other repeats it may have been delayed.
         let mut reached: f64 = 0.0;
         let mut reasons: BTreeMap<VoidReason, u32> = BTreeMap::new();
         for _ in 0..=repeats(duration_s) {

@@ -50,8 +50,8 @@ impl Column {
     }
 }
 
-/// One figure over all points: its key, its values, and the ends of the intervals if it was sampled. Absent values are
-/// NaN.
+/// One figure over all points: its key, its values and, if it was sampled, the ends of its intervals. A missing value
+/// or end is NaN.
 pub(crate) struct Found {
     key: &'static str,
     values: Vec<f64>,

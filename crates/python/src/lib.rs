@@ -1,5 +1,5 @@
-//! netcliff for Python: the extension module `netcliff._core`, which the package in `python/netcliff/` uses. It
-//! contains no logic of its own.
+//! netcliff for Python: the extension module `netcliff._core`, which the package in `python/netcliff/` uses. It only
+//! converts arguments, results and errors.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -11,6 +11,7 @@
 //! | `curve` | many points as columns of numbers |
 //! | `advice` | `advise` |
 //! | `plan` | experiment files |
+//! | `places` | executors of replications: a Python function, or this machine within a time limit |
 //! | `store` | the record store |
 
 mod arguments;
@@ -64,7 +65,7 @@ mod advice {
     use crate::values::{Host as PyHost, Scheme, Traffic, read};
     use crate::work;
 
-    /// Progress is not shown.
+    /// Observer that shows no progress.
     struct Silent;
 
     impl Observer for Silent {
@@ -72,7 +73,7 @@ mod advice {
         fn packets(&mut self, _: u64, _: u64) {}
     }
 
-    /// Returns the given schemes, or else all that a driver can set.
+    /// Returns the given schemes; if none are given, all that a Linux driver can set.
     fn chosen(host: &Host, traffic: &CoreTraffic, schemes: Vec<Scheme>) -> Result<Vec<CoreScheme>, Fault> {
         if schemes.is_empty() {
             return Ok(candidates(host, traffic).into_iter().filter(offered_anywhere).collect());

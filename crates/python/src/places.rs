@@ -15,12 +15,12 @@ pub(crate) fn damaged(error: postcard::Error) -> Fault {
     Fault::usage(format!("is no part of a sweep of this version: {error}"))
 }
 
-/// Minimum number of arrivals in a part of a request, which takes some hundredths of a second, well above the time for
-/// sending it. Below: the maximum, some seconds.
+/// Smallest number of arrivals in a part of a request. Such a part takes some hundredths of a second to compute, much
+/// longer than to send. [`MOST_PACKETS`] is the largest number, some seconds.
 const FEWEST_PACKETS: u64 = 500_000;
 const MOST_PACKETS: u64 = 50_000_000;
 
-/// Executor that passes requests to a Python function, which has them computed.
+/// Executor that passes requests to a Python function, which has them computed elsewhere.
 pub(crate) struct Asked {
     /// The function: takes a list of requests as bytes, returns the list of answers as bytes.
     pub fetch: Py<PyAny>,
@@ -60,7 +60,7 @@ pub(crate) struct Until(Instant);
 impl Until {
     pub(crate) fn from_now(limit: Duration) -> Self {
         let now = Instant::now();
-        // If the clock cannot represent the time, use a time that is far enough.
+        // If the clock cannot represent the sum, 2^30 s from now (34 years) serve as no limit.
         Self(now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 30)))
     }
 }

@@ -21,7 +21,8 @@ use crate::places::{Asked, Until, damaged};
 use crate::values::read;
 use crate::work;
 
-/// Index of a task, then `done` with a record, or `declined` or `failed` with the reason.
+/// Index of a task, its state, and a text: `done` with the record, `declined` or `failed` with the reason, or `long`
+/// with an empty text (`answer_within`).
 type TaskAnswer = (usize, &'static str, String);
 
 fn told(index: usize, answer: Answer) -> TaskAnswer {
@@ -118,7 +119,7 @@ impl Plan {
         self.inner.tasks.len()
     }
 
-    /// Identifies text, changes and version, as in `netcliff run`.
+    /// Identifier of text, changes and version, as in `netcliff run`.
     #[getter]
     fn id(&self) -> &str {
         &self.inner.id
@@ -184,8 +185,8 @@ impl Plan {
     }
 
     /// Computes one task, with its replications computed by `fetch`. This function gets the parts of a request, as
-    /// bytes for `replicate`, and returns their answers in the same order, or raises. How many replications are needed
-    /// is decided here, so that the result is bit for bit that of `answer`.
+    /// bytes for `replicate`, and returns their answers in the same order, or raises. The number of replications is
+    /// decided here, so that the result has the same bits as the result of `answer`.
     fn answer_elsewhere(
         &self,
         py: Python<'_>,
@@ -280,7 +281,7 @@ impl Plan {
             netcliff_sim::Effort::Packets(packets) | netcliff_sim::Effort::Exactly(packets) => {
                 packets as f64 * PACKET_S
             }
-            // A precision of 5 % takes about 200 thousand packets; half of that takes four times as many.
+            // A precision of 5 % takes about 200 thousand packets; 2.5 % takes four times that number.
             netcliff_sim::Effort::Precision { relative, packets_at_most, .. } => {
                 (200e3 * (0.05 / relative).powi(2)).min(packets_at_most as f64) * PACKET_S
             }

@@ -41,7 +41,8 @@ impl StoreFile {
 
 #[pymethods]
 impl StoreFile {
-    /// Opens the store for reading or, with `keeps`, for storing runs of that experiment, under its name.
+    /// Opens the store for reading. With `keeps`, opens it for storing runs of that experiment, under the experiment's
+    /// name.
     #[new]
     #[pyo3(signature = (path = None, keeps = None))]
     fn new(path: Option<PathBuf>, keeps: Option<&Plan>) -> PyResult<Self> {

@@ -1,6 +1,6 @@
 //! Renders findings to files, to look at: `cargo run -p netcliff-report --example render -- OUTDIR [FINDING.json]`.
-//! Without a JSON file: the fake findings of the tests. `brief.txt` and `delivered.svg` are what README.md and
-//! docs/cliff.svg show of a record.
+//! Without a JSON file: the artificial findings of the tests. README.md and docs/cliff.svg show `brief.txt` and
+//! `delivered.svg` of a record.
 
 #[path = "../tests/report/fixture.rs"]
 #[allow(dead_code)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::format::Unit;
 use crate::terminal::comparison::{change, name, value};
 
-/// A comparison as JUnit's XML, as build servers show tests: each figure of a point is a test case. With
+/// A comparison as JUnit XML, which build servers show as tests: each figure of a point is a test case. With
 /// `--fail-if-slower`, figures that are shown to be slower by more than the limit fail, and inconclusive ones are
 /// skipped. Without it, none fails.
 pub fn junit(comparison: &Comparison) -> String {

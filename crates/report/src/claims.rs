@@ -1,4 +1,4 @@
-//! The page of claims: what documents state, the result here, whether the claim holds, and why not. Markdown: a section
+//! The page of claims: each published value, the result here, whether the claim holds, and why not. Markdown: a section
 //! with a table for each experiment, a row for each mark. The tables have few columns, so that they fit a page as
 //! narrow as the book's.
 
@@ -18,7 +18,7 @@ const BREAK: &str = "<br>";
 /// Result of a mark that was not compared.
 const NOT_COMPARED: &str = "not compared";
 const NOT_RUN: &str = "not run";
-/// Text of a cell whose reason is the same as in the row above.
+/// Text of a cell that would repeat the reason of the row above.
 const AS_ABOVE: &str = "as above";
 
 /// A mark's row: claim, results, reasons.
@@ -149,7 +149,7 @@ pub fn merged(page: &str, experiment: &str, section: &[String]) -> String {
     text.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// How many comparisons hold, as a sentence.
+/// The number of comparisons that hold, as a sentence.
 fn count(sections: &[Vec<String>]) -> String {
     let rows = sections.iter().flatten().filter(|line| line.starts_with("| ") && !HEAD.contains(&line.as_str()));
     let results: Vec<&str> =

@@ -1,4 +1,4 @@
-//! [`detail`] and [`differences`]: what `simulate` shows besides the figures of an outcome.
+//! [`detail`] and [`differences`]: output of `simulate` besides the figures of an outcome.
 
 use comfy_table::{CellAlignment, Table};
 use netcliff_core::{Detail, Difference, Figure, LatencyHistogram, Point, QueueShare, Slice};
@@ -9,7 +9,7 @@ use crate::table::{empty, lines};
 
 /// Width of a full bar (characters).
 const BAR: f64 = 40.0;
-/// Slices shown; the rest is in JSON and CSV.
+/// Largest number of slices shown; JSON and CSV have all.
 const SLICES: usize = 40;
 
 /// Queue lengths by share of time as bars, latencies, busy periods, and the first slices of a series. Empty parts are
@@ -45,7 +45,8 @@ pub fn detail(detail: &Detail, style: Style) -> String {
     format::printable(&text)
 }
 
-/// Lengths in groups that double, with a bar each: the longest bar is the most frequent group.
+/// Shares of time by queue length: one bar per group of lengths. Each group is twice as wide as the group before. The
+/// longest bar is the most frequent group.
 fn lengths(shares: &[QueueShare], style: Style) -> Table {
     let mut groups: Vec<(u64, u64, f64)> = Vec::new();
     for one in shares {
@@ -95,7 +96,7 @@ fn latencies(histogram: &LatencyHistogram, style: Style) -> Table {
     table
 }
 
-/// The least of 1, 2, 5, 10, ... ns that `latency_ns` does not exceed.
+/// The smallest of 1, 2, 5, 10, ... ns that is at least `latency_ns`.
 fn first_step(latency_ns: u64) -> u64 {
     let mut step = 1;
     while step < latency_ns {

@@ -1,4 +1,4 @@
-//! [`Drawing`]: an experiment with its answers, ready to be drawn as text, SVG or HTML.
+//! [`Drawing`]: an experiment with its results, ready to be drawn as text, SVG or HTML.
 
 pub(crate) mod stored;
 
@@ -10,7 +10,7 @@ use netcliff_core::{EngineKind, Provenance};
 use crate::format::{self, Unit};
 use crate::table::grouped;
 
-/// Points of one curve without a result, for one reason.
+/// Points of one curve that have no result for the same reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NotHad {
     /// The curve.
@@ -59,7 +59,7 @@ pub struct Drawing {
     pub axes: Axes,
     /// The curves.
     pub curves: Vec<Curve>,
-    /// Reference values, to compare with.
+    /// Published values that the curves are compared with.
     pub marks: Vec<Mark>,
     /// Curves of figures other than the drawn one, by key, for marks about those figures. If the experiment draws no
     /// figure, its curves have the key "".
@@ -69,7 +69,7 @@ pub struct Drawing {
     pub missing: Vec<String>,
     /// Points that were not computed or measured, with the reason.
     pub not_had: Vec<NotHad>,
-    /// What limited each measured value, a phrase each; empty if that is not known.
+    /// The limit of each measured value, a phrase each; empty if the limits are not known.
     pub limits: Vec<String>,
     /// The configuration: name and value.
     pub asked: Vec<(String, String)>,
@@ -138,7 +138,7 @@ impl Drawing {
         }
     }
 
-    /// True if there is no curve of the model with this name, so that only sampled points show the curve.
+    /// True if the model has no curve with this name. Its points are then also connected by a line.
     pub fn alone(&self, curve: &Curve) -> bool {
         !self.curves.iter().any(|other| {
             other.name == curve.name && other.answerer.is_some_and(|answerer| answerer.engine == EngineKind::Model)
@@ -283,7 +283,7 @@ fn ends((low, high): (f64, f64), unit: Unit) -> String {
     }
 }
 
-/// The unit in which the numbers on an axis are written.
+/// The unit of the numbers on an axis.
 pub fn unit(axis: &Axis) -> Unit {
     Unit::of(axis.dimension)
 }
@@ -300,7 +300,8 @@ mod trend {
     use crate::terminal::comparison::words_of;
 
     impl Drawing {
-        /// A series of a trend: its values over their place among the runs, and the medians between changes.
+        /// A series of a trend: its value in each run, by the position of the run, and the median of each section
+        /// between two changes.
         pub fn of_trend(trend: &Trend, series: &Series, provenance: Provenance) -> Self {
             let place = |run: i64| trend.runs.iter().position(|one| one.run == run).map_or(0.0, |at| at as f64 + 1.0);
             let axis = |name: String, dimension| Axis { name, dimension, scale: Scale::Linear, range: None };

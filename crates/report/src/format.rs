@@ -1,4 +1,4 @@
-//! Numbers as people read them: three significant digits, a unit that leaves 1 to 999 before the point, intervals.
+//! Text of numbers: three significant digits, a unit that leaves 1 to 999 before the point, intervals.
 
 mod wrap;
 
@@ -16,15 +16,15 @@ const DIGITS: i32 = 3;
 /// The quantity of a number, which decides its units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Packets a second.
+    /// Packets per second.
     Pps,
-    /// Bits a second.
+    /// Bits per second.
     Bps,
     /// Seconds.
     Seconds,
-    /// Seconds a byte.
+    /// Seconds per byte.
     SecondsPerByte,
-    /// Events a second (interrupts, polls).
+    /// Events per second (interrupts, polls).
     PerSecond,
     /// Request/response transactions per second.
     Transactions,
@@ -34,7 +34,7 @@ pub enum Unit {
     Bytes,
     /// A count of packets.
     Packets,
-    /// A bare number.
+    /// A number without a unit.
     Number,
 }
 
@@ -78,7 +78,7 @@ impl Unit {
         }
     }
 
-    /// The scale at which `value` reads best: the largest that leaves at least 1 after rounding.
+    /// The scale (factor, unit) for `value`: the largest at which the rounded number is at least 1.
     pub fn scale(self, value: f64) -> (f64, &'static str) {
         let scales = self.scales();
         // 999.6 kpps rounds to 1000 kpps, which reads as 1.00 Mpps.
@@ -97,8 +97,8 @@ impl Unit {
 }
 
 impl Unit {
-    /// Values too small to mean anything are shown as 0: shares of one CPU sum to 1 within 1e-12, and 1e-9 a second
-    /// is once in 30 years.
+    /// Replaces a value that is too small to have a meaning by 0: shares of one CPU sum to 1 within 1e-12, and a rate
+    /// of 1e-9 per second is one event in 30 years.
     fn settled(self, value: f64) -> f64 {
         let least = match self {
             Self::Share => 1e-12,
@@ -108,7 +108,8 @@ impl Unit {
         if value.abs() < least { 0.0 } else { value }
     }
 
-    /// Writes `scaled` with as many decimals as `lead` needs; with an exponent if these decimals would all be zeros.
+    /// Writes `scaled` with the number of decimals that `lead` needs for three digits; with an exponent if `lead` is
+    /// below 1e-4.
     fn digits(self, scaled: f64, lead: f64) -> String {
         let rounded = units::three_digits(lead.abs());
         match scaled {
@@ -192,7 +193,7 @@ fn without_unit(key: &str) -> &str {
 
 /// The ends of an interval in the unit of its value, without the unit: `403-421`.
 ///
-/// `dash` stands between the ends. If the lower end is negative, `..` stands there, because a dash would look like a
+/// `dash` separates the ends. If the lower end is negative, `..` separates them, because a dash would look like a
 /// minus.
 pub fn ends(value: f64, interval: &Interval, unit: Unit, dash: &str) -> String {
     // Zero has no magnitude: the upper end then sets the unit.
@@ -247,7 +248,7 @@ pub fn plus_minus(figure: &Figure, unit: Unit) -> String {
     format!("{scaled:.decimals$} ± {:.decimals$}{suffix}", above / factor)
 }
 
-/// A moment, seconds since the epoch, as `2026-10-07 14:02:31 UTC`; "-" if it is no date.
+/// A date, given in seconds since the epoch, as `2026-10-07 14:02:31 UTC`; "-" if it is not a date.
 pub fn date_utc(unix_s: f64) -> String {
     let whole = unix_s.is_finite().then_some(unix_s.floor() as i64);
     match whole.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok()) {
@@ -256,7 +257,7 @@ pub fn date_utc(unix_s: f64) -> String {
     }
 }
 
-/// A time since something, coarsely: `40 s`, `12 min`, `5 h`, `40 days`.
+/// A span of time without fractions: `40 s`, `12 min`, `5 h`, `40 days`.
 pub fn age(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0} s"),

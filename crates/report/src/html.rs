@@ -1,5 +1,5 @@
-//! [`finding`]: one self-contained page that a browser shows without a network. A script in the page lets readers read
-//! out and enlarge the figures; without the script the page is complete, too.
+//! [`finding`]: one self-contained page that a browser shows without a network. A script in the page shows the values
+//! of a figure at the pointer and enlarges parts of it. Without the script the page is complete, too.
 
 mod compare;
 mod experiment;
@@ -47,7 +47,7 @@ fn headline(finding: &Finding) -> String {
     }
 }
 
-/// The script as it stands in a page: without indentation, lines of comment, and the word `export`.
+/// The script in the form that a page contains: without indentation, comment lines and the word `export`.
 fn script() -> String {
     let is_code = |line: &&str| !(line.is_empty() || ["//", "/*", "*"].iter().any(|mark| line.starts_with(mark)));
     let lines = figure::SCRIPTS.iter().flat_map(|script| script.lines()).map(str::trim_start).filter(is_code);
@@ -230,7 +230,7 @@ fn not_had(finding: &Finding) -> Markup {
 fn raw(finding: &Finding) -> Markup {
     let json = serde_json::to_string(finding).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
     let href = format!("data:application/json;charset=utf-8,{}", utf8_percent_encode(&json, NON_ALPHANUMERIC));
-    // Inside a script element only a "<" could end it. Its escape is the same JSON.
+    // Inside a script element only a "<" could end it. JSON permits to escape it.
     let embedded = json.replace('<', "\\u003c");
     html! {
         section #raw {
@@ -259,7 +259,7 @@ mod of_file {
     pub(super) struct Lists<'a> {
         /// Requested figures that are missing.
         pub not_had: &'a [String],
-        /// Warnings: what limits the figures.
+        /// Warnings: limits of the figures.
         pub warnings: &'a [String],
     }
 
@@ -309,7 +309,7 @@ mod stack {
 
     use maud::{Markup, html};
 
-    /// A cell and whether it may be broken into lines.
+    /// A cell of a table, and whether its text may be broken into lines.
     pub enum Cell {
         /// A figure, on one line if there is room.
         Figure(Markup),
@@ -365,7 +365,7 @@ mod stack {
 }
 
 mod text {
-    //! [`text`]: the page of a run as the terminal has it, with a figure where its kind has one.
+    //! [`text`]: the terminal's page of a run as HTML, with a figure if its kind of run has one.
 
     use maud::html;
     use netcliff_core::Provenance;

@@ -1,8 +1,8 @@
-//! Findings and records as text people read: pure functions from data to strings, no file, clock or terminal.
+//! Results as text, HTML, SVG and CSV: pure functions from data to strings, which use no file, clock or terminal.
 //!
-//! Start with [`terminal::finding`], what `netcliff find` prints. It and [`html::finding`] are two renderings of one
-//! table, computed once in [`sheet`]; the pictures of the page are those of [`svg`], drawn once for wide screens and
-//! once for phones.
+//! Start with [`terminal::finding`], the output of `netcliff find -v`. It and [`html::finding`] render the same table,
+//! which [`sheet`] computes. The figures of the HTML page are those of [`svg`], each drawn for wide screens and for
+//! phones.
 //!
 //! | module | turns |
 //! | --- | --- |
@@ -10,12 +10,12 @@
 //! | [`html`] | a finding into one self-contained page |
 //! | [`svg`] | findings, experiments and effects into pictures |
 //! | [`table`] | records into terminal tables, for `results`, `predict` and `simulate` |
-//! | [`mod@detail`] | what a simulation shows besides its figures: queues, busy periods, series, differences |
-//! | [`builds`] | a comparison into what build servers read: JUnit, github-action-benchmark |
+//! | [`mod@detail`] | output of a simulation besides its figures: queues, busy periods, series, differences |
+//! | [`builds`] | a comparison into formats of build servers: JUnit, github-action-benchmark |
 //! | [`claims`] | an experiment's marks into rows of the table of claims |
 //! | [`metrics`] | counters and headroom into the text that a monitoring system scrapes |
 //! | [`csv`] | records into CSV, a column a figure |
-//! | [`sheet`] | a finding into rows of model / sim / measured, and what was not measured |
+//! | [`sheet`] | a finding into rows of model / sim / measured, and figures that were not measured |
 //! | [`drawing`] | an experiment and its answers: the figure that [`svg`], [`terminal`] and [`html`] draw |
 //! | [`mod@format`] | numbers into three significant digits, units and intervals |
 

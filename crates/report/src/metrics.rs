@@ -11,7 +11,8 @@ use netcliff_core::watch::Moment;
 
 use crate::format::printable;
 
-/// The source of the samples. Rates and shares are of the moment; everything else is counted since boot.
+/// The source of the samples. Rates and shares are for the interval between the last two readings. Counters are totals
+/// since boot, since an interface was created, or since an agent was started.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricsSource<'a> {
     /// Version of the program.
@@ -32,7 +33,7 @@ enum Kind {
     Gauge,
 }
 
-/// A text being written.
+/// The text of an answer while it is written.
 struct Text {
     text: String,
     open_metrics: bool,
@@ -41,8 +42,8 @@ struct Text {
 type Labels<'a> = &'a [(&'a str, String)];
 
 impl Text {
-    /// A family with its samples: labels and value. A family without samples is left out. Names of counters end in
-    /// `_total`.
+    /// Writes a family (the samples of one metric), each sample with its labels and value. A family without samples is
+    /// left out. Names of counters end in `_total`.
     fn family<'a>(
         &mut self,
         name: &str,
@@ -83,7 +84,7 @@ fn written(labels: Labels<'_>) -> String {
     if labels.is_empty() {
         return String::new();
     }
-    // An interface may be called almost anything.
+    // The name of an interface may contain almost any character.
     let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let each: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
     format!("{{{}}}", each.join(","))
@@ -358,7 +359,7 @@ mod tests {
         assert!(!plain.contains("# EOF") && !plain.contains("cliff_ratio"), "{plain}");
     }
 
-    /// A family is declared once, before its samples, which stand together: parsers require this.
+    /// A family is declared once, directly before all its samples: parsers require this.
     #[test]
     fn families_are_declared_once_and_samples_are_unique() {
         let text = text(false);

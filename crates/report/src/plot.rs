@@ -1,7 +1,8 @@
-//! A figure as data ([`Plot`], [`Bars`]) and what draws it: once for wide screens, once for phones.
+//! A figure as data ([`Plot`], [`Bars`]), and the code that draws it for wide screens and for phones.
 //!
-//! One drawing serves a file and a page: in a page the title above and the legend below, which HTML shows there, are
-//! outside the view box. What the page's script needs (`data`) is written by the code that writes the CSV.
+//! The same drawing is used in a file and in a page. A page shows title and legend as HTML, so that the drawing's own
+//! title and legend are outside the view box there. The same module (`data`) writes the values for the page's script
+//! and the CSV.
 
 pub mod bars;
 mod cover;
@@ -35,7 +36,7 @@ pub struct Plot {
     pub slug: String,
     /// One line; the page shows it as the figure's caption.
     pub title: String,
-    /// Text under the title: what was measured, and where.
+    /// Text under the title: the measured or simulated configuration and its host.
     pub origin: String,
     /// The figure in words, for readers who cannot see it.
     pub words: String,
@@ -52,7 +53,8 @@ pub struct Plot {
     pub levels: Vec<(f64, String)>,
     /// Reference values.
     pub stated: Vec<Stated>,
-    /// Meaning of the forms if several series share a key: a swatch and its text.
+    /// Meaning of forms of lines and points that the legend's entries do not explain, such as open points: a sample and
+    /// its text.
     pub forms: Vec<(Look, String)>,
     /// Lines of text below the plot.
     pub notes: Vec<String>,
@@ -131,7 +133,7 @@ pub struct Dot {
     /// Ends of the interval; the value itself if it has no interval. An infinite upper end means a lower limit.
     pub low: f64,
     pub high: f64,
-    /// Height at which the area of this value begins, if areas are stacked. Otherwise 0.
+    /// Height at which the area of this value begins, if areas are stacked; otherwise 0.
     pub base: f64,
     /// True: the sender did not reach the load.
     pub late: bool,

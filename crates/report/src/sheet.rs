@@ -40,7 +40,7 @@ pub fn column(engine: EngineKind) -> &'static str {
     }
 }
 
-/// One figure as text; the interval's ends apart, so that a narrow page can put them on their own line.
+/// One figure as text. The ends of the interval are a separate text, which a narrow page can put on a separate line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     /// The value as text: `412 kpps`.
@@ -95,7 +95,7 @@ pub fn cliff(finding: &Finding) -> Vec<Row> {
     rows
 }
 
-/// Errors of model and simulation against what was measured.
+/// Errors of model and simulation against the measurement.
 fn errors(cliff: &ByEngine<Figure>) -> Row {
     // The measurement has no error against itself: an empty cell, not a missing figure.
     let error = ENGINES.map(|engine| match engine {
@@ -115,7 +115,8 @@ pub fn at_twice(finding: &Finding) -> Vec<Row> {
     vec![by_engine("share of peak", Unit::Share, &delivered_at_twice(finding))]
 }
 
-/// Text that names the cliff to whose shares latencies refer: the measured one, or else which other one.
+/// Text that names the cliff of which the loads of latencies are a share: the measured cliff if there is one, else the
+/// simulated, the predicted or a rough one.
 pub fn of_the_cliff(finding: &Finding) -> &'static str {
     match &finding.cliff_pps {
         ByEngine { wire: Some(_), .. } => "of the cliff",
@@ -165,7 +166,7 @@ pub const CPU_PARTS: [CpuPart; 5] = [
     ("available", |cpu| cpu.available),
 ];
 
-/// The CPU split, one row for each part.
+/// The CPU split (shares of the CPU's time by part), one row for each part.
 pub fn cpu(split: &ByEngine<CpuShares>) -> Vec<Row> {
     CPU_PARTS
         .iter()
@@ -198,7 +199,7 @@ fn with_besides(finding: &Finding, mut rows: Vec<Row>, load_pps: Option<f64>) ->
     rows
 }
 
-/// How the measured split was converted to the rows of the engines. `None` if it was not converted.
+/// How the measured CPU split was converted to the classes of model and simulation. `None` if it was not converted.
 pub fn cpu_note(finding: &Finding) -> Option<String> {
     let measured = finding.cpu_measured.as_ref()?;
     let time = |time_s: f64| format::quantity(time_s, Unit::Seconds);
@@ -388,7 +389,7 @@ fn measured(tried: &Tried) -> String {
     )
 }
 
-/// A gain with the ends of its interval, if it has one, and what they mean.
+/// A gain with the ends of its interval, if it has one, followed by the text `of_ends`.
 fn with_ends(gain: &Figure, of_ends: &str) -> String {
     let ends = format::interval(gain, Unit::Share, " to ");
     let ends = ends.map_or(String::new(), |ends| format!(" ({ends}{of_ends})"));
@@ -405,8 +406,8 @@ pub mod ledger {
 
     use crate::format;
 
-    /// The fate of packets: their number, share of those sent, and what counted them. Delivered packets come first,
-    /// unexplained ones last.
+    /// Rows by place and reason: name, number of packets, share of the sent packets, and source of the count. Delivered
+    /// packets come first, unexplained packets last.
     pub fn rows(ledger: &Ledger) -> Vec<[String; 4]> {
         let share = |packets: u64| match ledger.sent {
             0 => String::new(),

@@ -132,7 +132,8 @@ mod loss {
     use crate::plot::{Dot, Plot, Scale};
     use crate::sheet;
 
-    /// Model and simulation can go far below what any measurement resolves: the axis ends here.
+    /// Lower end of the axis, as a power of ten: losses of model and simulation can be far below the resolution of any
+    /// measurement.
     const LOWEST_POWER: f64 = -8.0;
 
     /// Share of packets that each engine lost, with the loss that defines the cliff. Points without loss are at 0,

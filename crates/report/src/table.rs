@@ -1,4 +1,4 @@
-//! [`outcomes`]: records in human form for `results`, `predict` and `simulate`.
+//! [`outcomes`]: records as text tables for `results`, `predict` and `simulate`.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::sheet;
 /// A named fact of a record.
 type Fact = (&'static str, fn(&Record) -> String);
 
-/// Facts that may be long: written above the table, once if all records share them, else above each group.
+/// Facts that may be long. They are above the table if all records share them, otherwise above each group of records.
 const LONG: &[Fact] = &[
     ("host", |r| r.point.host.name.clone()),
     ("scheme", |r| r.point.scheme.to_string()),
@@ -183,7 +183,7 @@ fn answer(record: &Record) -> String {
     format!("At {load}: {parts} ({}{level}).", sheet::column(record.engine))
 }
 
-/// Loss up to this counts as no loss: RFC 2544's short trials do not resolve less.
+/// Loss up to this counts as no loss, because short trials do not resolve a smaller loss.
 const NO_LOSS: f64 = 1e-3;
 
 /// Highest of several loads without loss. `None` if the records differ in more than their load.
@@ -271,7 +271,7 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
     format!("\n{}\n", lines(&table))
 }
 
-/// Where the latency ends, in words.
+/// The event at which the latency ends, in words.
 fn end_of_latency(name: &str) -> String {
     match name {
         "protocol" => "the end of protocol processing".to_owned(),

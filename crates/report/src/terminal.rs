@@ -50,19 +50,20 @@ pub use transfers::transfers;
 pub use trend::{level_change, trend};
 pub use tuning::plan;
 
-/// Half width of the mean's interval, as a share of the mean, above which the verdicts of `stream` and `rr` doubt it.
+/// Half width of the mean's interval, as a share of the mean, above which the verdicts of `stream` and `rr` warn that
+/// the mean is uncertain.
 const WIDE: f64 = 0.1;
-/// Remedy for a mean whose interval is wide.
+/// Remedy for such a mean.
 const SURER: &str = "more repeats or --precision 5% narrow it";
 
-/// How text may look: columns, escape codes, characters beyond ASCII.
+/// Form of the text: width, escape codes, characters beyond ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Width of a line in columns; less than 48 counts as 48.
     pub width: usize,
     /// True: ANSI escape codes for weight and colour.
     pub colour: bool,
-    /// False: our own text is ASCII only (names from the host are shown as they are).
+    /// False: netcliff's own text is ASCII only; names from the host are not changed.
     pub unicode: bool,
 }
 
@@ -105,7 +106,7 @@ fn head(page: &mut Page, finding: &Finding) {
     }
 }
 
-/// Notes that report another run during this one: they belong to the verdict.
+/// Notes that another netcliff run was active during this run. They are shown next to the verdict.
 fn beside(notes: &[String]) -> impl Iterator<Item = String> {
     notes.iter().filter(|note| note.starts_with("another netcliff run (")).cloned()
 }
@@ -296,7 +297,7 @@ mod pauses {
             let most = bins.iter().map(|bin| bin.count).max().unwrap_or(0);
             text.push_str(&format!("{name}, by length\n"));
             for bin in bins {
-                // Rounded up: one of a thousand shows.
+                // Rounded up, so that a small count has a visible bar.
                 let cells = if most > LONGEST { (bin.count * LONGEST).div_ceil(most) } else { bin.count };
                 let bar = block.repeat(cells as usize);
                 text.push_str(format!("  {:>14} {bar} {}", sheet::bin(bin), bin.count).trim_end());
@@ -308,7 +309,7 @@ mod pauses {
 }
 
 mod tuning {
-    //! [`plan`]: what `netcliff tune plan` prints.
+    //! [`plan`]: output of `netcliff tune plan`.
 
     use netcliff_core::tuning::{PlanSheet, in_short};
 
@@ -318,7 +319,8 @@ mod tuning {
     /// An effect that is longer than this (bytes) is printed only once, because it exceeds a line.
     const LONG: usize = 80;
 
-    /// Each setting with its reason, its source and its expected effect; then what the plan does not do.
+    /// Each setting with its reason, its source and its expected effect; then the settings that the plan does not
+    /// change, and why.
     pub fn plan(plan: &PlanSheet, style: Style) -> String {
         let mut page = Page::new(style);
         let count = plan.proposals.len();

@@ -7,7 +7,7 @@ use netcliff_core::math::SplitMix64;
 pub struct Chance(SplitMix64);
 
 impl Chance {
-    /// From a seed.
+    /// Makes a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(SplitMix64(seed))
     }

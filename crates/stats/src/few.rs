@@ -4,7 +4,7 @@
 
 use crate::least_squares::{REWEIGHTED, huber_weights};
 
-/// Most columns.
+/// Largest number of columns.
 pub const MOST: usize = 3;
 /// A column is independent if at least this share of its squared length is orthogonal to the others. Counts and times
 /// agree to a percent at best.
@@ -15,7 +15,7 @@ const DEPENDENT: f64 = 1e-5;
 pub struct Row {
     /// Regressors; 0 for columns that are not in use.
     pub x: [f64; MOST],
-    /// Observed.
+    /// Observed value.
     pub y: f64,
     /// Weight.
     pub weight: f64,
@@ -38,9 +38,10 @@ impl FewFit {
     }
 }
 
-/// The best fit on the first `columns` columns without a negative coefficient. Of all sets of columns whose own fit has
-/// only positive coefficients, it is the one with the smallest residuals. `None` if there are fewer rows than columns,
-/// if the columns are dependent, or if no coefficient can be positive.
+/// Fits the first `columns` columns without a negative coefficient. It tries every set of columns; of the fits with
+/// only positive coefficients, it returns the fit with the smallest residuals. Columns outside its set have the
+/// coefficient 0. `None` if there are fewer rows than columns, if the columns are dependent, or if no coefficient can
+/// be positive.
 pub fn non_negative(rows: &[Row], columns: usize) -> Option<FewFit> {
     if rows.len() < columns {
         return None;

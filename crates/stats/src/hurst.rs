@@ -20,8 +20,8 @@ use crate::mean_at;
 const LEAST_BLOCKS: usize = 32;
 /// Smallest number of octaves for fitting a line.
 const LEAST_OCTAVES: u32 = 3;
-/// Number of iterations in which aggregated variance corrects for the series' own mean. After that, changes are below
-/// 1e-9 for H up to 0.95.
+/// Number of iterations that correct aggregated variance for the series' own mean. After them, H changes by less than
+/// 1e-9 if it is at most 0.95.
 const ROUNDS: u32 = 60;
 
 /// The Hurst parameter by both methods: each the mean over the series, with its Student interval.
@@ -86,7 +86,7 @@ pub fn wavelets(counts: &[f64], octaves: RangeInclusive<u32>) -> Option<f64> {
             if energy <= 0.0 {
                 return None;
             }
-            // The logarithm of a mean of few squares is too low by this amount.
+            // On average, the logarithm of a mean of few squares is too low by this amount.
             let bias = 1.0 / (details * std::f64::consts::LN_2);
             points.push([f64::from(octave), energy.log2() + bias, details]);
         }

@@ -27,7 +27,8 @@ pub fn student_at(degrees: usize, confidence: f64) -> f64 {
     two_sided_t(confidence, degrees)
 }
 
-/// The value below which the share `share` (0 to below 1) of `sorted` lies. `None` without values, or if `share` is 1.
+/// Returns the value of `sorted` below which a share `share` (0 to below 1) of the values lies. `None` without values,
+/// or if `share` is 1.
 pub fn at_share(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get((share * sorted.len() as f64) as usize).copied()
 }

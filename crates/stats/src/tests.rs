@@ -44,7 +44,7 @@ fn quantiles_of_values_are_covered() {
         quantile_at(&values, 0.2).unwrap().covers(0.2)
     });
     let covered = covered.count() as f64 / 2000.0;
-    // Four standard deviations of a share of 2000.
+    // 0.02 is four standard deviations of a share over 2000 repetitions.
     assert!(stated >= CONFIDENCE && (covered - stated).abs() < 0.02, "{covered} of {stated}");
 }
 
@@ -58,7 +58,7 @@ fn ratios_of_sums_are_covered() {
         ratio(&over, &under).unwrap().covers(3.0)
     });
     let covered = covered.count() as f64 / 2000.0;
-    // Four standard deviations of a share of 2000.
+    // 0.02 is four standard deviations of a share over 2000 repetitions.
     assert!((covered - CONFIDENCE).abs() < 0.02, "{covered}");
     assert_eq!(ratio(&[1.0, 2.0], &[2.0, 4.0]), Some(Figure::exact(0.5)));
     assert_eq!(ratio(&[1.0, 2.0], &[0.0, 0.0]), None);

@@ -181,8 +181,8 @@ pub struct Fall {
     binding: Option<String>,
 }
 
-/// Load at which the bottleneck is determined, as a multiple of the cliff: about the first load beyond the cliff in a
-/// sweep of `find`.
+/// Load at which the bottleneck is determined, as a multiple of the cliff. It is near the first load beyond the cliff
+/// in a sweep of `find`.
 const PAST: f64 = 1.2;
 
 /// Computes the cliff by the model.
@@ -375,7 +375,7 @@ pub struct SimulatedCliffQuestion {
     #[serde(default = "usual_loss")]
     loss: f64,
     seed: u64,
-    /// Maximum number of arrivals per load.
+    /// Largest number of arrivals per load.
     packets: u64,
 }
 

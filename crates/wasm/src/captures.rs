@@ -1,4 +1,4 @@
-//! Captures that the user dropped onto the page. Each engine stores them by name, so that questions can refer to them.
+//! Captures that the user dropped onto the page, stored by name, so that questions can refer to them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -91,7 +91,7 @@ impl Setting {
     /// Makes the point at a load.
     ///
     /// # Errors
-    /// Those of [`Self::parts`]; an impossible load.
+    /// The errors of [`Self::parts`]; an impossible load.
     pub fn point(&self, load: Load) -> Result<Point, Refused> {
         let (host, scheme, traffic) = self.parts()?;
         check_load(&traffic, load)?;
@@ -117,7 +117,7 @@ impl Setting {
     }
 }
 
-/// Refuses a load that is out of range or exceeds what the link carries.
+/// Refuses a load that is out of range or exceeds the capacity of the link.
 pub fn check_load(traffic: &Traffic, load: Load) -> Result<(), Refused> {
     traffic.admits(load, true).map_err(|error| Refused::of("rate", error))
 }
@@ -127,7 +127,7 @@ pub fn rates(text: &str) -> Result<Vec<Load>, Refused> {
     option::<Rates>("rates", text).map(|rates| rates.0)
 }
 
-/// Adds the capture to arrivals that name one.
+/// Adds the packets of the capture to arrivals that name a capture.
 fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
     if let Arrivals::Trace { file, speed: Some(_), .. } = &asked {
         let why = format!("arrivals = trace:{file}: has a speed and an offered load; leave out the speed");
@@ -136,7 +136,7 @@ fn arrivals(asked: Arrivals) -> Result<Arrivals, Refused> {
     asked.with_capture(|file| dropped("arrivals", file))
 }
 
-/// Adds the capture to frame sizes that name one, or that are those of the arrivals.
+/// Adds the packets of the capture to frame sizes that name a capture, or that are the sizes of the arrivals' capture.
 fn sizes(asked: FrameSizes, arrivals: &Arrivals) -> Result<FrameSizes, Refused> {
     let lacking = || Refused::of("size", "size = trace: frame sizes `trace` need arrivals from a capture, trace:FILE");
     match asked.with_capture_of(arrivals).ok_or_else(lacking)? {

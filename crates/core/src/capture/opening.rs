@@ -161,7 +161,7 @@ impl<R: Read> Read for Modified<R> {
     }
 }
 
-/// Files often mistaken for captures: first bytes, kind of file, what to do.
+/// Files often mistaken for captures: first bytes, kind of file, remedy.
 const OTHERS: &[(&[u8], &str, &str)] = &[
     (b"BZh", "packed by bzip2", "unpack it first: bunzip2 -k FILE"),
     (b"\xfd7zXZ\0", "packed by xz", "unpack it first: xz -dk FILE"),
@@ -189,7 +189,7 @@ const OTHERS: &[(&[u8], &str, &str)] = &[
 const CONVERT: &str = "convert it: editcap -F pcapng FILE NEW.pcapng";
 const TEXT: &str = "write packets, not text: tcpdump -w FILE, tshark -w FILE";
 
-/// Names the kind of a file that is not a capture, by its first bytes, and says what to do.
+/// Describes the kind of a file that is not a capture, by its first bytes, with the remedy.
 pub(super) fn what_else(head: &[u8]) -> String {
     let none = "is neither pcap nor pcapng";
     if head.is_empty() {

@@ -1,6 +1,6 @@
 //! [`read`]: packets of pcap and pcapng files, plain or compressed (gzip, zstd), of any byte order and time resolution.
 //!
-//! Lengths are those of the frame on an Ethernet wire. Captures lack the 4 bytes of FCS (unless the file says
+//! Packet lengths are lengths of frames on an Ethernet wire. Captures lack the 4 bytes of FCS (unless the file says
 //! otherwise), and frames captured when they were sent lack the padding to 64 bytes: both are added. Packets of other
 //! link types get an Ethernet header in place of their own. A packet that the capture truncated counts with its full
 //! length. A buffer longer than the link's MTU, captured before segmentation or after GRO, is split into the frames
@@ -194,14 +194,14 @@ pub struct CapturedDatagrams {
     /// Number of datagrams left out: truncated by the capturing program, fragmented, or beyond `at_most` bytes in
     /// total.
     pub left_out: u64,
-    /// What was left out of the file or counted differently, one sentence each, as in [`Capture::notes`].
+    /// Packets and parts of the file that were left out or changed, one sentence each, as in [`Capture::notes`].
     pub notes: Vec<String>,
 }
 
 /// Reads the UDP datagrams to `port` from a capture. `at_most`: most bytes of payload that are stored.
 ///
 /// # Errors
-/// Those of [`read`], except for fewer than two packets and for packets with one time.
+/// The errors of [`read`], except that a capture may have fewer than two packets, or packets that all have one time.
 pub fn datagrams(from: impl Read + Send, port: u16, at_most: usize) -> Result<CapturedDatagrams, String> {
     let wanted = Wanted { port, at_most, kept: CapturedDatagrams::default() };
     let recording = record(from, Recording { mtu: u32::MAX, wanted: Some(wanted), ..Recording::default() })?;
@@ -212,7 +212,7 @@ pub fn datagrams(from: impl Read + Send, port: u16, at_most: usize) -> Result<Ca
     Ok(kept)
 }
 
-/// Adds the packets of a file to a recording.
+/// Reads the packets of a file and adds them to `recording`.
 fn record(from: impl Read + Send, mut recording: Recording) -> Result<Recording, String> {
     let Opened { from, head } = opened(from).map_err(|error| format!("cannot be read: {error}"))?;
     let damaged = Arc::new(AtomicBool::new(false));
@@ -455,7 +455,7 @@ impl Recording {
                 };
                 self.packet(self.interface(interface)?, units, length, data)
             }
-            // Statistics, names, secrets and journals hold no packets.
+            // Blocks of statistics, names, secrets and journals have no packets.
             PcapBlockOwned::NG(_) => Ok(()),
         }
     }
@@ -498,7 +498,7 @@ impl Recording {
             self.aside.long.0 += 1;
             self.aside.long.1 += u64::from(frames);
         }
-        // A split buffer counts in its flow as several packets.
+        // A buffer that is split into several frames counts in its flow as that many packets.
         if let Some((_, packets)) = flow.and_then(|number| Some((number, u64::from(frames.checked_sub(1)?))))
             && let Some(tuple) = sliced.as_ref().and_then(tuple)
             && let Some(entry) = self.flows.get_mut(&tuple)
@@ -591,7 +591,7 @@ impl Aside {
         "holds no packet".to_owned()
     }
 
-    /// What was left out or changed, one sentence each.
+    /// Packets that were left out or changed, one sentence per kind.
     fn notes(&self, packets: usize, mtu: u32) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.links.is_empty() {

@@ -11,10 +11,10 @@ use crate::outcome::{Dimension, Measure};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Equal steps.
+    /// Equal distances are equal differences.
     #[default]
     Linear,
-    /// Equal factors.
+    /// Equal distances are equal ratios.
     Log,
 }
 
@@ -79,7 +79,7 @@ pub struct FigureSection {
     /// Scale of the y axis.
     #[serde(default)]
     pub y_scale: Scale,
-    /// Ends of the x axis, `LOW..HIGH` with units; None: as the points require.
+    /// Ends of the x axis, `LOW..HIGH` with units; None: chosen to fit the points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x_range: Option<String>,
     /// Ends of the y axis.
@@ -115,7 +115,7 @@ pub struct Ends {
     /// Scale of the y axis.
     #[serde(default)]
     pub y_scale: Scale,
-    /// Ends of the x axis, `LOW..HIGH` with units; None: as the curves require.
+    /// Ends of the x axis, `LOW..HIGH` with units; None: chosen to fit the curves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x_range: Option<String>,
     /// Ends of the y axis.
@@ -142,12 +142,13 @@ pub struct Axis {
     pub dimension: Dimension,
     /// Linear or logarithmic.
     pub scale: Scale,
-    /// Ends in base units; None: as the points require.
+    /// Ends in base units; None: chosen to fit the points.
     pub range: Option<(f64, f64)>,
 }
 
 impl Axis {
-    /// An axis, with its ends read from `key` of `[figure]` if they are given.
+    /// Makes an axis. `ends`: text of the ends, if given; `key`: the key of `[figure]` that has this text, for the
+    /// error.
     ///
     /// # Errors
     /// The ends are unreadable or impossible.

@@ -49,7 +49,7 @@ pub enum Step {
     Item(usize),
 }
 
-/// A value that was read but is impossible: its path in the file, and what is wrong with it.
+/// Error of a value that was read but is impossible: its path in the file, and the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadValue {

@@ -19,12 +19,12 @@ const FLOWS: u32 = 64;
 /// Most rounds; more is probably a typing error.
 const ROUNDS_AT_MOST: u32 = 1000;
 
-/// One way to set the router up.
+/// A configuration of the router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SetUp {
-    /// What it is called in tables and figures.
+    /// Its name in tables and figures.
     pub name: String,
     /// How the router forwards: `route`, `netfilter`, `conntrack`, `bridge`, `xdp` or `xdp-generic`.
     #[serde(default = "route")]
@@ -47,7 +47,7 @@ fn route() -> String {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Forwarding {
-    /// What the experiment shows, one line.
+    /// Title: the subject of the experiment, one line.
     #[serde(default)]
     pub title: String,
     kind: KindTag,
@@ -60,7 +60,7 @@ pub struct Forwarding {
     /// destinations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// Number of destination addresses, for state that the router stores by destination; flows take them in turn.
+    /// Number of destination addresses; flows use them in turn. The router stores some of its state by destination.
     #[serde(default = "single", skip_serializing_if = "is_single")]
     pub destinations: u32,
     /// Number of destination ports of each address.
@@ -145,7 +145,8 @@ impl Forwarding {
         units::parse_share(&self.loss).map_err(|error| BadValue::at("", "loss", error.to_string()))
     }
 
-    /// Flows in each direction: those of the file, or 64 rounded up to a multiple of the destinations.
+    /// Number of flows in each direction: as the file gives it, otherwise 64 rounded up to a multiple of the
+    /// destinations.
     pub fn flows(&self) -> u32 {
         let targets = self.destinations.saturating_mul(self.destination_ports).max(1);
         self.flows.unwrap_or_else(|| FLOWS.checked_next_multiple_of(targets).unwrap_or(targets))

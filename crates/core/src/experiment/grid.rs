@@ -70,7 +70,7 @@ fn exact() -> OneOrMore<Fidelity> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Grid {
-    /// What the experiment shows, one line.
+    /// Title: the subject of the experiment, one line.
     #[serde(default)]
     pub title: String,
     /// The work whose figure this is: author, year, title.
@@ -92,7 +92,7 @@ pub struct Grid {
     /// Real NICs with several settings, in place of hosts and schemes.
     #[serde(default, rename = "device", skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceSection>,
-    /// Names of the schemes in the figure, in their order; the schemes' own texts if not given.
+    /// Names of the schemes in the figure, in the order of `schemes`; if not given, the texts of the schemes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
     /// The traffic.
@@ -241,7 +241,7 @@ impl Grid {
         curves
     }
 
-    /// The curves that the tasks will give, and the settings of the file.
+    /// Returns what is known before the run: names and x ranges of the curves, and the settings of the file.
     pub(super) fn ruled(&self) -> Result<Ruled, BadValue> {
         let mut lines: Vec<Ahead> = Vec::new();
         for task in self.tasks()? {

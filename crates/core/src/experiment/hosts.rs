@@ -1,5 +1,5 @@
-//! `[host]`: a preset, changes to it, and what varies. `[[device]]`: real NICs, each with several settings of its driver,
-//! in place of a host and schemes.
+//! `[host]`: a preset, changes to it, and keys that vary. `[[device]]`: real NICs, each with several settings of its
+//! driver, in place of a host and schemes.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::values::Varied;
 use crate::host::Host;
 use crate::quote::in_short;
 
-/// The hosts of an experiment: a preset, changes to it, and what varies.
+/// The hosts of an experiment: a preset, changes to it, and keys that vary.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -76,8 +76,8 @@ impl HostSection {
     }
 }
 
-/// A NIC in a guest, and the settings in which it is measured. Host and scheme of its points come from its calibration
-/// and from its driver.
+/// A NIC in a guest, and the settings with which it is measured. The host of its points is the result of its
+/// calibration, and their scheme follows from its driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! `[[mark]]`: a number, ratio or direction that somebody has stated, to compare a curve with.
+//! `[[mark]]`: a published number, ratio or difference that a curve is compared with.
 //!
 //! A mark that every possible outcome satisfies is refused when the file is read ([`MarkSection::placed`]).
 
@@ -27,16 +27,16 @@ pub struct MarkSection {
     /// Stated value, with its unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y: Option<String>,
-    /// Stated interval, `LOW..HIGH` with units; `LOW..` and `..HIGH` have one end. It may stand in place of y.
+    /// Stated interval, `LOW..HIGH` with units; `LOW..` and `..HIGH` have one end. It may replace y.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y_interval: Option<String>,
-    /// What it is, in a few words.
+    /// Short description.
     pub label: String,
     /// Who states it, and where (a citation).
     pub source: String,
     /// Name of the curve to compare with. A mark without x is compared with the curve's highest value; a mark without y
-    /// with the x where the curve is steepest, or where it leaves the curve `leaves`. In a transfer experiment without
-    /// an x axis: a setting with its value, `mtu 9000`.
+    /// with the x where the curve is steepest, or where it begins to differ from the curve `leaves`. In a transfer
+    /// experiment without an x axis: a setting with its value, `mtu 9000`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
     /// The figure that the mark states, if not the drawn one: a column of the CSV; in a transfer experiment a value of
@@ -57,17 +57,17 @@ pub struct MarkSection {
     /// points more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
-    /// Without y: name of the curve that `on` follows up to x.
+    /// Without y: name of another curve. At x, the curve `on` begins to differ from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<String>,
-    /// Largest distance between curve and stated value that is accepted, relative to the stated value; in its own unit
-    /// if that is 0.
+    /// Largest accepted distance between curve and stated value, relative to the stated value; if the stated value is
+    /// 0, in the unit of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Share>,
     /// True: the curve is an upper bound of the stated value; `ratio` states how close the value comes to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bound: bool,
-    /// Why it is known not to hold, one sentence.
+    /// Known reason why the mark does not hold here, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs: Option<String>,
 }
@@ -104,13 +104,13 @@ pub struct Mark {
     pub of: Option<Quantity>,
     /// The point that `on` is compared with.
     pub than: Option<Than>,
-    /// Without y: name of the curve that `on` follows up to x.
+    /// Without y: name of another curve. At x, the curve `on` begins to differ from it.
     pub leaves: Option<String>,
     /// True: the curve is an upper bound of y.
     pub bound: bool,
     /// For a bound: stated range of y divided by the curve.
     pub of_bound: Option<(f64, f64)>,
-    /// Why it is known not to hold, one sentence.
+    /// Known reason why the mark does not hold here, one sentence.
     pub differs: Option<String>,
 }
 
@@ -149,7 +149,7 @@ fn range(text: &str, read: impl Fn(&str) -> Result<f64, String>, such_as: &str) 
 
 impl MarkSection {
     /// Reads the mark in base units, by the dimensions of `axes`. `index`: its position in the list of marks;
-    /// `quantity`: finds a figure by its key; `ruled`: what is known of the experiment before it runs.
+    /// `quantity`: finds a figure by its key; `ruled`: facts of the experiment that are known before it runs.
     ///
     /// # Errors
     /// A number or range is unreadable, a figure or curve is unknown, the mark states neither x nor y nor a comparison,

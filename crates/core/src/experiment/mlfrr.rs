@@ -66,7 +66,7 @@ pub struct Polled {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Mlfrr {
-    /// What the experiment shows, one line.
+    /// Title: the subject of the experiment, one line.
     #[serde(default)]
     pub title: String,
     /// The work whose figure this is: author, year, title.

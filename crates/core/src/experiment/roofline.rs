@@ -19,7 +19,7 @@ use crate::units;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Roofline {
-    /// What the experiment shows, one line.
+    /// Title: the subject of the experiment, one line.
     #[serde(default)]
     pub title: String,
     /// The work whose figure this is: author, year, title.

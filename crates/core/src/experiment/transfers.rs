@@ -70,7 +70,7 @@ pub fn curve_name(settings: &[String], measure: TransferMeasure, also: &[Transfe
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Transfers {
-    /// What the experiment shows, one line.
+    /// Title: the subject of the experiment, one line.
     #[serde(default)]
     pub title: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,8 +130,8 @@ pub struct Factor {
 }
 
 impl Transfers {
-    /// The setting along x, if the file names one and it varies. Without it there is no figure, and the effect of every
-    /// setting is reported.
+    /// Returns the setting on the x axis; `None` if the file names no such setting, or the setting has only one level.
+    /// Without it there is no figure, and the effect of every setting is reported.
     pub fn along_x(&self, factors: &[Factor]) -> Option<Key> {
         let key = self.figure.x?;
         factors.iter().any(|factor| factor.key == key && factor.levels.len() > 1).then_some(key)

@@ -28,7 +28,8 @@ pub struct Disturbance {
     /// Times in which the sender did not read its clock, because its CPU was taken away or other tasks ran there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_stalls: Option<Pauses>,
-    /// Share of the time slots of the searches' trials that the host's own cliff excludes.
+    /// Share of the searches' trial time that the host's own cliff excludes because of disturbances. Trials are divided
+    /// into time slots for this.
     pub left_out: f64,
     /// Trials in which the clocks disagreed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +118,7 @@ pub enum Buffer {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LengthBin {
-    /// Shortest (s); the longest is twice that.
+    /// Shortest length (s); the bin ends at twice this length.
     pub from_s: f64,
     /// Number of pauses.
     pub count: u64,
@@ -171,7 +172,7 @@ fn bins(sorted: &[f64], shortest_s: f64) -> Vec<LengthBin> {
 pub struct ClockJump {
     /// When it ended, from the start of the run (s).
     pub at_s: f64,
-    /// What happened, one sentence.
+    /// Description of the event, one sentence.
     pub what: String,
 }
 

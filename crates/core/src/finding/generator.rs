@@ -44,7 +44,7 @@ pub struct GeneratorPart {
     pub at: String,
     /// How it sends.
     pub method: String,
-    /// Highest rate that the generator can send while the others send, too (packets/s); absent: not measured.
+    /// Highest rate that the generator can send while the other generators also send (packets/s); absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_pps: Option<f64>,
     /// Rate requested from it at the highest load of all (pps).

@@ -49,7 +49,7 @@ const BY_ENGINE: [(EngineFigure, &str, &str); 11] = [
     (EngineFigure::DeliveredAtTwice, "delivered_at_2_pps", "delivered at twice the cliff"),
 ];
 
-/// The key or path of a figure in its table, and its words.
+/// Returns the key or path of a figure in its table, and its words on pages.
 fn row_of<F: PartialEq>(table: &[(F, &'static str, &'static str)], figure: F) -> (&'static str, &'static str) {
     table.iter().find(|(of, ..)| *of == figure).map_or(("", ""), |(_, key, words)| (key, words))
 }

@@ -7,7 +7,7 @@ use crate::bounds;
 use crate::error::{Invalid, ParseError};
 use crate::units;
 
-/// What the value of a key counts.
+/// Quantity and unit of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Time (s).
@@ -22,7 +22,7 @@ pub enum Unit {
     Text,
 }
 
-/// A part of a machine whose speed can change by itself.
+/// Kind of CPU work. The speed of each kind can change independently of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Interrupts and softirqs.
@@ -31,10 +31,10 @@ pub enum Part {
     Application,
 }
 
-/// How a time of the host changes with the machine.
+/// How a time of the host changes with the machine's speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Role {
-    /// The part of the machine whose speed the time follows. `None`: the time does not depend on the speed of a part.
+    /// The kind of CPU work that the time belongs to. `None`: the time does not depend on the CPU's speed.
     pub part: Option<Part>,
     /// Whether the time is longer on a core that is shared with another vector or a hyper-thread (`queues`).
     pub grows_on_shared_core: bool,
@@ -43,7 +43,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// Does not change, or is no time.
+    /// The value does not depend on the machine's speed, or is not a time.
     pub(super) const FIXED: Self = Self { part: None, grows_on_shared_core: false, varied: false };
     /// CPU time of interrupts and softirqs.
     pub(super) const SOFTIRQ: Self = Self { part: Some(Part::Softirq), grows_on_shared_core: true, varied: true };

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(Preset::named("pentium5"), None);
     }
 
-    /// The numbers are equal to those of the papers.
+    /// The presets have the numbers of the papers.
     #[test]
     fn figures_are_the_documents() {
         let host = |name: &str| Preset::named(name).unwrap().host;

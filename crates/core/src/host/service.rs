@@ -125,7 +125,7 @@ fn columns(parts: &[(f64, f64)]) -> Vec<(f64, f64, f64)> {
 }
 
 impl Service {
-    /// Measured times that are not from a file; `name` stands for the file's name. Errors as [`MeasuredTimes::new`].
+    /// Measured times that are not from a file; `name` replaces the file's name. Errors as [`MeasuredTimes::new`].
     pub fn from_times(name: &str, times: Vec<(f64, f64)>) -> Result<Self, Invalid> {
         let times = Some(Arc::new(MeasuredTimes::new(times)?));
         Ok(Self::Empirical(Empirical { file: name.to_owned(), times }))

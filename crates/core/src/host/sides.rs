@@ -1,4 +1,4 @@
-//! What a host does besides receiving: 802.3 flow control and transmit completions.
+//! Work of a host besides receiving: 802.3 flow control and transmit completions.
 
 use super::Host;
 use crate::bounds;
@@ -42,7 +42,7 @@ impl std::fmt::Display for TransmitLoad {
 
 crate::units::serde_as_text!(TransmitLoad);
 
-/// What is processed first if both transmit completions and received packets are waiting.
+/// Order of processing if both transmit completions and received packets are waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransmitPriority {
     /// Completions first; with `napi` at the start of each poll, as Linux drivers do.

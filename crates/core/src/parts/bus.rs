@@ -7,8 +7,8 @@ const DESCRIPTOR_BYTES: f64 = 16.0;
 /// Size of a doorbell, or of a message-signalled interrupt (bytes).
 const WORD_BYTES: f64 = 4.0;
 /// Overhead of a memory write or read request on PCI Express (bytes): framing 2, data link layer 6, TLP 4, address and
-/// byte enables 12 (64-bit addresses). A completion has 8 bytes instead of these 12 (R. Neugebauer et al., SIGCOMM
-/// 2018, section 3).
+/// byte enables 12 (64-bit addresses). A completion has 8 bytes instead of the 12 (R. Neugebauer et al., SIGCOMM 2018,
+/// section 3).
 const REQUEST_BYTES: f64 = 24.0;
 const COMPLETION_BYTES: f64 = 20.0;
 
@@ -35,7 +35,7 @@ pub fn raw_bps(bus: &Bus) -> Option<f64> {
 /// Typical share of the bus's bound that flow control and acknowledgements leave: on PCI Express 57.88 of 8 x 7.87 =
 /// 62.96 Gbit/s (Neugebauer et al., SIGCOMM 2018, section 3). 1 for generation 6, whose flits carry both in the 14
 /// bytes that [`raw_bps`] subtracts, and for other buses. The share is not part of the bound, because devices choose
-/// how often they send them.
+/// how often they send flow control and acknowledgements.
 pub fn typical_share(bus: &Bus) -> f64 {
     match bus {
         Bus::Pcie(pcie) if pcie.generation < 6 => 57.88 / 62.96,

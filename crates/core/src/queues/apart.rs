@@ -2,9 +2,9 @@
 //! spread, figure 7 of Gasparakis and Waskiewicz 2010), for any number of cores.
 
 /// Chooses the CPU of each of `count` transmit queues. `receive`: CPUs of the receive queues; `order`: CPUs to use in
-/// turn (not empty), starting after those of the receive queues; `core_of`: core of a CPU. Then exchanges CPUs so that,
-/// if possible, no queue has both interrupts on one CPU, nor on two threads of one core. A queue has both on one CPU
-/// only if `order` has only one CPU.
+/// turn (not empty); queue n starts with the CPU at position n + number of receive queues, counted in a circle.
+/// `core_of`: core of a CPU. Then exchanges CPUs so that, if possible, no queue has both interrupts on one CPU, nor on
+/// two threads of one core. A queue has both on one CPU only if `order` has only one CPU.
 pub fn completions(order: &[u32], receive: &[u32], count: usize, core_of: impl Fn(u32) -> u32) -> Vec<u32> {
     let mut chosen: Vec<u32> = (0..count).map(|queue| order[(receive.len() + queue) % order.len()]).collect();
     let shared = |queue: usize, cpu: u32| match receive.get(queue) {

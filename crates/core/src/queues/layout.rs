@@ -44,16 +44,16 @@ type Answer<'a> = &'a dyn Fn(usize, &Point) -> Result<Outcome, EngineFailure>;
 pub struct Together {
     /// Outcome of all its queues together.
     pub core: Outcome,
-    /// Outcome of each queue, in the order of the points; its available CPU is that of the core.
+    /// Outcome of each queue, in the order of the points; its available CPU is the available CPU of the core.
     pub queues: Vec<Outcome>,
 }
 
 /// Calls an engine for queues that share a core, with (index of the vector, its point as if it had the core alone).
 type Joint<'a> = &'a dyn Fn(&[(usize, Point)]) -> Result<Together, EngineFailure>;
 
-/// Computes the host's outcome at `point`; without [`Host::queues`] that of `answer`. `answer` evaluates a queue that
-/// has its core alone, and is called for each such vector in each round of the fixed point. `joint` evaluates the
-/// queues of a shared core. Errors are those of `answer` and `joint`.
+/// Computes the host's outcome at `point`. Without [`Host::queues`] it is the outcome of `answer`. `answer` evaluates a
+/// queue that has its core alone, and is called for each such vector in each round of the fixed point. `joint`
+/// evaluates the queues of a shared core. Returns the errors of `answer` and `joint`.
 pub fn evaluate(point: &Point, answer: Answer<'_>, joint: Joint<'_>) -> Result<Outcome, EngineFailure> {
     let Some(queues) = &point.host.queues else { return answer(0, point) };
     let (vectors, shares) = (vectors(queues), shares(&point.host, &point.traffic));
@@ -256,8 +256,8 @@ fn received(host: &Host, traffic: &Traffic, queues: &Queues, vector: &Vector, sh
     (host, Traffic { arrivals: traffic.arrivals.thinned(share), flows: None, ..traffic.clone() })
 }
 
-/// Point of a vector for the transmit completions of the packets that a queue forwards, which have their own
-/// interrupts. `None` if the queue forwards nothing.
+/// Point of a vector whose interrupts report transmit completions, for packets that its queue forwards at `rate_pps`.
+/// `None` if the rate is 0 or the host has no `transmit_s`.
 fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slowed: f64) -> Option<Point> {
     let transmit_s = queues.transmit_s.filter(|_| rate_pps > 0.0)?;
     let host = Host {

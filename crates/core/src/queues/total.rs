@@ -1,4 +1,4 @@
-//! The host's outcome, from those of its vectors and cores.
+//! The host's outcome, from the outcomes of its vectors and cores.
 
 use crate::math;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// The core of a vector that does not share it.
+    /// The core of a vector that shares its core with no other vector.
     pub(super) fn of(vector: &QueueOutcome) -> Self {
         Self { role: vector.role, share: vector.share, outcome: vector.outcome.clone() }
     }
@@ -60,8 +60,8 @@ pub fn imbalance(vectors: &[QueueOutcome]) -> Option<f64> {
     Some(most * shares().count() as f64 / shares().sum::<f64>())
 }
 
-/// The vector that overloads first: the one whose core has the least CPU available; with equal cores the one that loses
-/// the larger share of its packets. None if no core's CPU shares are known.
+/// The vector that overloads first: its core has the least available CPU; among vectors with equal available CPU, it
+/// loses the largest share of its packets. None if no core's CPU shares are known.
 pub fn binding(vectors: &[QueueOutcome]) -> Option<&QueueOutcome> {
     let known = vectors.iter().filter_map(|vector| {
         let outcome = vector.outcome.as_ref()?;
@@ -71,9 +71,9 @@ pub fn binding(vectors: &[QueueOutcome]) -> Option<&QueueOutcome> {
     known.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, vector)| vector)
 }
 
-/// The host's outcome. Rates are summed; loss is weighted by the offered share; latency is that of delivered packets,
-/// to the end of reception; CPU is the mean share over the cores that work for a vector (an idle core is available
-/// except in its pauses). Quantiles of latency are interpolated between those of the cores, in the logarithm of the
+/// The host's outcome. Rates are summed; loss is weighted by the offered share; latency is for delivered packets, to
+/// the end of reception; CPU is the mean share over the cores that work for a vector (an idle core is available except
+/// in its pauses). Quantiles of latency are interpolated between the quantiles of the cores, in the logarithm of the
 /// tail, unless all are equal. Intervals assume independent cores. Rates, loss and latency are taken from `flows`: the
 /// cores, or the vectors if a core receives for some queues and completes for others.
 pub(super) fn total(

@@ -5,7 +5,7 @@ use crate::error::ParseError;
 use crate::params::Params;
 use crate::units;
 
-/// What the value of a parameter counts.
+/// Quantity and unit of a parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Time (s).
@@ -53,7 +53,7 @@ pub(super) struct Rate;
 pub(super) struct Number;
 /// A switch, `true` or `false`.
 pub(super) struct Flag;
-/// A name, parsed by a type of its own.
+/// A name, parsed by the type of the field.
 pub(super) struct Name;
 
 /// Implements a kind for a type and for its `Option`.

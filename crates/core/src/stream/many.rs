@@ -45,7 +45,7 @@ pub struct AgentRow {
     /// Datagrams that were sent but not received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// Start of the agent after that of the first (s), median over the repeats.
+    /// Time from the start of the first agent to the start of this one (s), median over the repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_after_s: Option<f64>,
 }

@@ -35,7 +35,7 @@ pub struct StreamRow {
     /// Arithmetic mean of the goodput (bit/s), for methods that report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_bps: Option<f64>,
-    /// What limited the rate, as a noun; absent if nothing that is observed was at its limit.
+    /// The limit of the rate, as a noun; absent if no observed part was at its limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
     /// Send calls per second.
@@ -90,7 +90,7 @@ pub struct StreamRow {
     /// Figures of each of several agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub many: Option<ManyRow>,
-    /// What became of every datagram of one additional transfer; absent: not measured, or no datagrams were sent.
+    /// Accounting of every datagram of one additional transfer; absent: not measured, or no datagrams were sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<TrialLedger>,
     /// Latency of requests during the transfer; absent if they were not requested.
@@ -180,7 +180,7 @@ pub struct EndCpu {
 }
 
 /// Packets of the devices of both ends and interrupts of this host's CPUs; a far end on another host counts its own. A
-/// device counts what the stack passes to it: with TSO or GSO one packet may become many frames.
+/// device counts packets as the stack passes them to it: with TSO or GSO one packet may become many frames.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceRow {

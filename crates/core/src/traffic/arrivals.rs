@@ -57,7 +57,7 @@ const MOST_SOURCES: u32 = 1 << 20;
 /// Smallest share of time in the busy state of MMPP.
 const LEAST_BUSY: f64 = 1e-6;
 
-/// N superposed Pareto ON/OFF sources (Salah et al. 2007, section 5.1).
+/// N superposed ON/OFF sources whose periods are Pareto distributed (Salah et al. 2007, section 5.1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct OnOff {
     /// N: number of sources.
@@ -145,8 +145,8 @@ impl std::str::FromStr for Arrivals {
     }
 }
 
-/// Reads `FILE` with any of `,mtu=9000`, `,speed=2` and `,once` after it, in any order. The file's name itself may
-/// contain commas and such words.
+/// Parses `FILE` followed by any of `,mtu=9000`, `,speed=2` and `,once`, in any order. The name of the file may contain
+/// commas and these words, too.
 fn trace_of(text: &str) -> Result<Arrivals, ParseError> {
     let (mut file, mut mtu, mut speed, mut once) = (text, "", None, false);
     loop {

@@ -6,7 +6,7 @@
 //! 1. A search with short trials only, to the width of the goal.
 //! 2. A few more short trials just above its bounds. They give centre and spread of the capacity ([`super::spread`]),
 //!    and so the aim: the load at which half of the full trials lose nothing ([`super::belief`]). One or two of them
-//!    show whether the device has no noise.
+//!    suffice to show that a device has no noise.
 //! 3. A full trial at the aim. If a load within the width of the upper bound is likely enough to be upheld, the trial
 //!    is made at that load, because it then ends the search.
 //! 4. Once a full trial upholds a load: short trials just above it, within the width, until one loses, which gives the
@@ -21,7 +21,7 @@ use super::spread::{self, Spread};
 use super::{End, Goal, State};
 use crate::trial::{Range, Trial};
 
-/// Smallest length of a full trial divided by that of a short one at which this selection is used.
+/// This selection of loads is used if a full trial is at least this number of times as long as a short trial.
 const WORTH: f64 = 10.0;
 /// Longest total time of the trials that measure the spread, as a share of a full trial's length. The search time over
 /// the devices of bench/rfc2544 changes little from a sixth to a half.
@@ -40,12 +40,12 @@ const SCALE: f64 = 0.4;
 const LIKELY: f64 = 0.35;
 /// Number of failed trials after which the steps down grow, and a shorter trial precedes each full one.
 const PATIENCE: u32 = 3;
-/// Length of this shorter trial divided by that of a full one.
+/// Length of a shorter trial that precedes a full one ([`PATIENCE`]), as a share of a full trial's length.
 const FIRST: f64 = 0.25;
-/// Number of steps after which the stages take over.
+/// Largest number of steps of this selection of loads; after that the stages of `mlr` continue.
 const MOST: u32 = 12;
 
-/// True for goals that this selection is for.
+/// True for goals that this selection of loads is for.
 pub(super) fn is_for(goal: &Goal) -> bool {
     goal.exceed_ratio == 0.0
         && goal.duration_sum_s <= goal.final_trial_s
@@ -161,8 +161,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         lower_pps / (1.0 - self.goal.width) * (1.0 - 1e-12)
     }
 
-    /// Makes short trials just above a lower bound, until one loses more than the goal permits or their total length is
-    /// that of a full trial (steady device: one trial). True if one lost more.
+    /// Makes short trials just above a lower bound, until a trial loses more than the goal permits, or their total
+    /// length is the length of a full trial (for a steady device: one trial). True if a trial lost more.
     fn finds_upper(&mut self, lower_pps: f64) -> Result<bool, E> {
         let load_pps = self.just_above(lower_pps);
         // Further short trials of a steady device would repeat the first: a buffer hides the loss from all of them.
@@ -180,8 +180,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         Ok(false)
     }
 
-    /// Returns the load of the next full trial (pps), above `lower_pps`: full trials uphold `lower_pps`, and short
-    /// trials just above it lost nothing.
+    /// Returns the load of the next full trial (pps), above `lower_pps`. It is used if a full trial upheld `lower_pps`
+    /// and short trials just above it lost nothing.
     fn above(&mut self, lower_pps: f64, upper_pps: Option<f64>) -> f64 {
         let least = self.just_above(lower_pps);
         let stepped = lower_pps / (1.0 - self.goal.width).powi(1 << self.climbed.min(10)) * (1.0 - 1e-12);
@@ -191,7 +191,7 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         load_pps.min(upper * (1.0 - self.goal.width)).min(f64::midpoint(lower_pps, upper).max(least))
     }
 
-    /// Load of the next full trial (pps), below `upper_pps`, the lowest load that lost.
+    /// Returns the load of the next full trial (pps), below `upper_pps`, the lowest load that failed.
     fn below(&self, upper_pps: f64) -> f64 {
         let widths = 1 << self.failed.saturating_sub(PATIENCE).min(10);
         let near = upper_pps * (1.0 - self.goal.width).powi(widths);
@@ -207,8 +207,8 @@ impl<'s, 'a, E> Aim<'s, 'a, E> {
         let upheld = trial.loss_ratio() <= self.goal.loss_ratio;
         self.failed = if upheld { self.failed } else { self.failed + 1 };
         if self.is_steady && !upheld {
-            // A long trial shows what short ones hide, such as a buffer that fills: its forwarding rate is the better
-            // aim.
+            // A long trial shows losses that short trials hide, for instance behind a buffer: its forwarding rate is
+            // the better aim.
             let (error, scale) = self.start;
             let aim_pps = trial.forwarding_pps().min(load_pps * (1.0 - self.goal.width / 2.0));
             let Goal { final_trial_s, initial_trial_s, .. } = *self.goal;

@@ -5,16 +5,13 @@
 //! `ln 2 * d / full * (x / aim)^(1 / scale)` losses, and has none with probability `exp(-expected)`, which is 1/2 for a
 //! full trial at the aim. The prior is a normal distribution with the aim and the standard error that follow from
 //! centre and spread. Each trial multiplies the weights of the candidates by its likelihood.
-//! / scale)` losses, and has none with probability `exp(-expected)`, which is 1/2 for a full trial at the aim. The
-//! prior is a normal distribution with the aim and the standard error that follow from centre and spread. Each trial
-//! multiplies the weights of the candidates by its likelihood.
 
 use std::f64::consts::{LN_2, PI};
 
 use crate::trial::Trial;
 
 pub(super) struct Belief {
-    /// Logarithms of the candidates and of their weights.
+    /// Candidates for the aim: (logarithm of the load, logarithm of the weight).
     candidates: Vec<(f64, f64)>,
     /// Relative rise of the load that multiplies the rate of losses by e.
     scale: f64,
@@ -22,7 +19,8 @@ pub(super) struct Belief {
     short_s: f64,
 }
 
-/// Number of candidates for the aim, spread evenly over [`REACH`] standard errors to both sides of the prior's mean.
+/// Number of candidates for the aim, evenly spaced in the logarithm of the load, up to [`REACH`] standard errors to
+/// both sides of the prior's mean.
 const CANDIDATES: u32 = 121;
 const REACH: f64 = 5.0;
 
@@ -73,7 +71,7 @@ impl Belief {
         upheld / all
     }
 
-    /// Load (pps) that a full trial upholds with this probability.
+    /// Bisects for the load (pps) at which a full trial loses nothing with this probability.
     pub(super) fn load(&self, probability: f64) -> f64 {
         let ends = [self.candidates.first(), self.candidates.last()].map(|end| end.map_or(0.0, |(aim, _)| *aim));
         let (mut low, mut high) = (ends[0] - 10.0 * self.scale, ends[1] + 5.0 * self.scale);

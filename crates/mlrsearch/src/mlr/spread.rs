@@ -13,8 +13,8 @@ pub(super) struct Spread {
     pub(super) deviation: f64,
     /// Number of trials that determine the fit.
     pub(super) samples: usize,
-    /// Number of `samples` trials that lost frames. Each of them measures a capacity; each other trial gives only a
-    /// lower limit of it.
+    /// Number of these trials that lost frames. Each of them measures a capacity; each other trial gives only a lower
+    /// limit of it.
     pub(super) lost: usize,
 }
 

@@ -149,7 +149,8 @@ impl Rows<'_> {
         self.row("back-to-back", load, corrected, Some(found.corrected_buffer_s));
     }
 
-    /// Adds what is missing. Each sentence of the report begins with the name of its test.
+    /// Adds the figures that are missing, with the reason. Each sentence of the report begins with the name of its
+    /// test.
     fn missing(&mut self) {
         for sentence in &self.size.missing {
             let (test, why) = sentence.split_once(": ").unwrap_or(("", sentence));

@@ -11,7 +11,7 @@ use super::Drawing;
 use crate::format::{self, Unit};
 use crate::table::grouped;
 
-/// Ratio of the largest place along x to the smallest from which the axis is logarithmic.
+/// If the largest x divided by the smallest is at least this, the axis is logarithmic.
 const DECADES: f64 = 20.0;
 
 impl Drawing {
@@ -25,8 +25,8 @@ impl Drawing {
         Self { asked: report.asked.clone(), partial: report.partial, ..drawing }
     }
 
-    /// What limited each throughput of the report, and what the sender reached flat out, so that a reader sees which of
-    /// its figures are the tester's.
+    /// Adds the limit of each throughput of the report, and the highest rates of the sender, so that a reader sees
+    /// which figures are limits of the tester.
     pub fn limited(mut self, report: &ForwardingReport) -> Self {
         let limited = |row| -> Option<(String, &ForwardingRow)> {
             let row: &ForwardingRow = row;
@@ -64,7 +64,7 @@ impl Drawing {
             let mut left = all;
             let dots = counts_ns.iter().filter_map(|(ns, count)| {
                 left -= count;
-                // No answer took longer than the longest one. Its share is 0, which a logarithmic axis cannot show.
+                // No answer took longer than the slowest answer: its share is 0, which a logarithmic axis cannot show.
                 (left > 0).then(|| Dot { x: *ns as f64 * 1e-9, y: Figure::exact(left as f64 / all as f64) })
             });
             let settings = &record.report.settings;
@@ -169,7 +169,7 @@ pub(crate) fn axis(name: &str, dimension: Dimension, scale: Scale) -> Axis {
     Axis { name: name.to_owned(), dimension, scale, range: None }
 }
 
-/// A logarithmic scale if the places along x are decades apart, otherwise a linear one.
+/// A logarithmic scale if the largest x is at least [`DECADES`] times the smallest, otherwise a linear one.
 fn scale(curves: &[Curve]) -> Scale {
     let places = || curves.iter().flat_map(|curve| &curve.dots).map(|dot| dot.x);
     let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));

@@ -16,7 +16,7 @@ pub fn experiment(drawing: &Drawing) -> String {
     page(&titled(&drawing.title, "netcliff run"), &body(drawing))
 }
 
-/// The page's title: what it shows, and the command that made it.
+/// The page's title: the title of the experiment, and the command that made the page.
 pub(super) fn titled(title: &str, command: &str) -> String {
     let title = if title.is_empty() { "An experiment" } else { title };
     format!("{title} - {command}")

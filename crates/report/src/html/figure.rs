@@ -48,7 +48,7 @@ fn framed(
     data: Option<Value>,
 ) -> Markup {
     let href = format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(csv, NON_ALPHANUMERIC));
-    // Inside a script element only a "<" could end it. Its escape is the same JSON.
+    // Inside a script element only a "<" could end it. JSON permits to escape it.
     let data = data.map(|data| data.to_string().replace('<', "\\u003c"));
     html! {
         figure.plot id={ "figure-" (slug) } data-name=(slug) {

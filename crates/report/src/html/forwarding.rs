@@ -1,5 +1,5 @@
-//! [`forwarding`]: the page of an experiment of forwarding, with the figures 11 and 12 of Gasparakis and Waskiewicz for
-//! this machine.
+//! [`forwarding`]: the page of an experiment of forwarding. It has figures 11 and 12 of Gasparakis and Waskiewicz
+//! (2010) with the results of this machine.
 
 use maud::{Markup, html};
 use netcliff_core::experiment::{Axes, Axis, Curve, Scale};

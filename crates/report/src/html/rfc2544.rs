@@ -17,7 +17,7 @@ use crate::format::{self, Unit};
 use crate::svg;
 use crate::terminal::rfc2544::{doubt, ended_early, missing, notes, tables, throughput_of, verdict};
 
-/// Distance of the points of a line's rate, in frame size.
+/// Step of the frame size (bytes) between points of the curve of a line's rate.
 const LINE_STEP_BYTES: usize = 16;
 
 /// Graphs of throughput, latency and loss, then every table, on one page that needs nothing else.
@@ -167,12 +167,12 @@ fn line_rate(measured: &[Dot], line_bps: f64) -> Vec<Dot> {
     sizes.map(|bytes| Dot { x: f64::from(bytes), y: pps(bytes) }).collect()
 }
 
-/// The figure of RFC 2544 26.1 by itself, as SVG. `None` if no throughput was measured.
+/// The figure of RFC 2544 26.1 as an SVG document. `None` if no throughput was measured.
 pub fn rfc2544_figure(report: &Rfc2544Report) -> Option<String> {
     throughput(report).map(|drawing| svg::experiment(&drawing))
 }
 
-/// RFC 2544 26.1: frame rate against frame size, measured and theoretical.
+/// RFC 2544 26.1: frame rate by frame size, measured, simulated and theoretical.
 fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
     let measured = curve("throughput", figures_by_size(report, or_more))?;
     let simulated = curve("simulated from the router's costs", by_size(report, |size| size.predicted?.simulated_pps));

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use netcliff_core::{Finding, Host};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-/// Address of the explorer where `netcliff serve` is started without `--listen`.
+/// Address of the explorer if `netcliff serve` is started without `--listen`.
 pub const EXPLORER: &str = "http://127.0.0.1:9941/";
 
 /// Characters that would change the meaning of the address (web/src/state.ts).
@@ -39,7 +39,7 @@ fn fragment(finding: &Finding) -> Option<String> {
     Some(format!("#v1/explore?{}", parts.join("&")))
 }
 
-/// "Ask what if", for the page's head.
+/// The link "Ask what if" for the page's head; `None` if the host was not calibrated.
 pub fn link(finding: &Finding) -> Option<Markup> {
     let fragment = fragment(finding)?;
     Some(html! {

@@ -116,13 +116,13 @@ fn draw(lines: &mut Lines, format: Format, group: &Group) {
         [row.value, row.interval.map_or(row.value, |ends| ends.0), row.interval.map_or(row.value, |ends| ends.1)]
     };
     let finite = || group.rows.iter().flat_map(ends).filter(|end| end.is_finite());
-    // An interval far beyond every value would make all bars short, so it is cut off at the edge.
+    // An interval far beyond every value would make all bars short. It is therefore cut off at the edge.
     let most = group.rows.iter().map(|row| row.value.abs()).filter(|value| value.is_finite()).fold(1e-12, f64::max);
     let (low, high) = (finite().fold(0.0, f64::min).max(-2.5 * most), finite().fold(0.0, f64::max).min(2.5 * most));
     let wide = |text: &str| text::WIDER * text::width(text, font);
     let widest = |part: fn(&Row) -> &str| group.rows.iter().map(|row| wide(part(row))).fold(0.0, f64::max);
     let values = widest(|row| &row.written) + 8.0;
-    // On a phone names stand above their bars.
+    // On a phone, names are above their bars.
     let beside = format == Format::Wide;
     let names = if beside { (widest(|row| &row.name) + 12.0).min(250.0) } else { 0.0 };
     let left = MARGIN + names;

@@ -1,8 +1,8 @@
-//! Curves that are invisible because another lies on them along their whole length.
+//! Finds curves that are invisible because another curve covers their whole length.
 
 use super::{Plot, Series};
 
-/// Curves that are closer than this look like one [share of the axis; 2 of 290 pixels].
+/// Curves that are closer than this look like one curve [share of the axis; 2 of 290 drawing units].
 const NEAR: f64 = 0.007;
 
 /// The series in the order of drawing: areas, guide lines, solid lines, dashed lines, points. A line below a dashed

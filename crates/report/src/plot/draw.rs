@@ -13,7 +13,8 @@ const POINTERS: f64 = 11.0;
 /// Distance between lines of text, as a multiple of the text's height.
 pub const LINE: f64 = 1.3;
 
-/// Space for a label on the vertical axis, as a multiple of its height. A figure with few lines is easier to read.
+/// Height reserved for a label on the vertical axis, as a multiple of the text's height. It is larger than the label,
+/// because few grid lines make a figure easier to read.
 const SPACING: f64 = 2.2;
 
 /// Place and size of the plot on its sheet.
@@ -100,7 +101,7 @@ pub fn sheet(plot: &Plot, format: Format) -> Sheet {
     }
 }
 
-/// Title and origin, as every sheet begins.
+/// Title and origin, which are at the top of every sheet.
 pub fn head(title: &str, origin: &str, format: Format) -> Lines {
     let (font, room) = (format.font(), format.width() - 2.0 * MARGIN);
     let mut head = Lines { top: MARGIN, markup: String::new() };
@@ -124,7 +125,7 @@ fn frame(plot: &Plot, format: Format, top: f64) -> Frame {
     let left = MARGIN + widest + 8.0;
     let right = match ends::width(plot, format) {
         Some(names) => format.width() - MARGIN - names - ends::LEADER,
-        // The last label stands half beyond the plot.
+        // Half of the last label is beyond the plot.
         None => format.width() - MARGIN - 0.5 * text::width(&plot.x.written(plot.x.end()), font).clamp(8.0, 60.0),
     };
     Frame { format, left, top, width: right - left, height: format.plot_height() }

@@ -70,7 +70,7 @@ pub fn placed(plot: &Plot, format: Format) -> Vec<End> {
 /// Places in ascending order, at least `gap` apart and within 0 to 1, as close as possible to the wanted ones. Places
 /// that would be too close become one block around their mean.
 fn apart(wanted: &[f64], gap: f64) -> Vec<f64> {
-    // A block: sum of the places that its members want, and their number.
+    // A block: sum of the wanted places, each minus its offset in the block, and their number.
     let mut blocks: Vec<(f64, usize)> = Vec::new();
     let begin = |(sum, count): (f64, usize)| {
         let most = (1.0 - gap / 2.0 - gap * (count - 1) as f64).max(gap / 2.0);

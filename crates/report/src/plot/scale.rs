@@ -1,4 +1,4 @@
-//! An axis: where a value is on it, and its ticks.
+//! An axis: the position of a value on it, and its ticks.
 
 use netcliff_core::Dimension;
 use netcliff_core::experiment::{self, Axis};
@@ -27,7 +27,7 @@ pub struct Scale {
     steps: Steps,
 }
 
-/// How values are spread.
+/// How values are mapped to positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Linear,
@@ -36,7 +36,7 @@ enum Kind {
     LogWithZero,
 }
 
-/// Which values are ticks.
+/// Which values have ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Steps {
     Decimal,
@@ -152,7 +152,7 @@ impl Scale {
         }
     }
 
-    /// The unit of the axis in base units, and its suffix.
+    /// The size of the axis's unit in base units, and the suffix of the unit.
     fn one(&self) -> (f64, &'static str) {
         match (self.kind, self.steps) {
             (Kind::Linear, Steps::Decimal) => self.unit.scale(self.low.abs().max(self.high.abs())),

@@ -1,13 +1,13 @@
-//! A drawn figure: its size, what of it a page shows, and the document around it.
+//! A drawn figure: its size, the part of it that a page shows, and the document around it.
 
 use maud::{Markup, PreEscaped, html};
 
 /// Width of the screens that a sheet is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For 568 pixels and more: at that width the text is 12 pixels high.
+    /// For a width of 568 pixels and more: at that width the text is 12 pixels high.
     Wide,
-    /// Below 568 pixels: text of 12 pixels on a phone of 320.
+    /// For a width below 568 pixels: on a phone of 320 pixels the text is 12 pixels high.
     Narrow,
 }
 
@@ -48,7 +48,8 @@ impl Format {
 /// Space at the edges of a sheet in drawing units.
 pub const MARGIN: f64 = 12.0;
 const FONTS: &str = "Helvetica Neue, Arial, Liberation Sans, sans-serif";
-/// A file that a phone opens in portrait mode. A picture in a page has a fixed shape, so that this is never true there.
+/// Media query that is true if a phone opens the SVG file in portrait mode. Inside a page it is never true, because a
+/// picture there has a fixed shape.
 const UPRIGHT: &str = "(max-width: 599px) and (orientation: portrait)";
 
 /// A drawn figure.

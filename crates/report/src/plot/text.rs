@@ -8,14 +8,14 @@ const WIDTHS: [u16; 95] = [
     556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334,
     260, 334, 584,
 ];
-/// Width of a character that is not in the table (the width of an arrow), and width of bold text relative to plain
-/// text.
+/// Width of a character that is not in the table (the width of an arrow).
 const OTHER: u16 = 1000;
+/// Width of bold text relative to plain text.
 const BOLD: f64 = 1.08;
 /// Width of text in DejaVu Sans, the widest of the usual fonts and the only one of many servers, relative to Helvetica.
 pub const WIDER: f64 = 1.13;
 
-/// Width of `text` in a font of `size` pixels [pixels].
+/// Width of `text` at the font size `size`, in the same unit as `size`.
 pub fn width(text: &str, size: f64) -> f64 {
     let of = |c: char| {
         let place = (c as usize).checked_sub(' ' as usize);
@@ -24,13 +24,13 @@ pub fn width(text: &str, size: f64) -> f64 {
     text.chars().map(|c| f64::from(of(c))).sum::<f64>() * size / 1000.0
 }
 
-/// Width of bold text [drawing units].
+/// Width of bold text, otherwise like [`width`].
 pub fn bold_width(text: &str, size: f64) -> f64 {
     BOLD * width(text, size)
 }
 
-/// `text` in lines of at most `room` pixels, even in a font as wide as DejaVu Sans. A longer word is cut, with an
-/// ellipsis.
+/// Breaks `text` into lines that fit into the width `room` (in the unit of `size`) even in DejaVu Sans. A longer word
+/// is cut, with an ellipsis.
 pub fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     let room = room / WIDER;
     let mut lines: Vec<String> = Vec::new();
@@ -60,7 +60,8 @@ pub fn wrapped_to(text: &str, size: f64, room: f64, most: usize) -> Vec<String> 
     lines
 }
 
-/// The beginning of `text` that fits into `room` pixels. If text is cut off, it ends in an ellipsis.
+/// The beginning of `text` that fits into the width `room` (in the unit of `size`). If text is cut off, it ends in an
+/// ellipsis.
 pub fn cut(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();

@@ -1,4 +1,5 @@
-//! The other set-ups that a screen shows, and how well all were predicted.
+//! Rows of checks (other set-ups, predicted and then measured), the checks that a screen shows, and the prediction
+//! errors.
 
 use netcliff_core::finding::{ByEngine, SetupCheck};
 use netcliff_core::{EngineKind, Figure, Outcome};
@@ -6,8 +7,8 @@ use netcliff_core::{EngineKind, Figure, Outcome};
 use super::{ENGINES, Row, by_engine, error_of};
 use crate::format::{self, Unit};
 
-/// A set-up that was not calibrated: the computed figures with their error, the measured ones with their interval.
-/// Interrupts and packets per poll are at loads below the set-up's cliff.
+/// Rows of a check: computed figures with their error, measured figures with their interval. Interrupts and packets per
+/// poll are for loads below the check's cliff.
 pub fn check(check: &SetupCheck) -> Vec<Row> {
     let mut rows = vec![
         against("cliff", Unit::Pps, &check.cliff_pps),

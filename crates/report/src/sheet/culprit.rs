@@ -1,4 +1,4 @@
-//! [`culprit`]: what made trials void, and what to do about it.
+//! [`culprit`]: the main cause of void trials, and its remedy.
 
 use netcliff_core::Finding;
 use netcliff_core::finding::{Disturbance, LatencyAt, Pauses, TaskTime};
@@ -11,14 +11,14 @@ const NAMED: usize = 3;
 /// because a trial is void after a fraction of its time.
 const LEAST: f64 = 0.001;
 
-/// If the p99 at a lower load is more than this many times as long, other work causes it.
+/// If the p99 at a lower load exceeds the p99 at a higher load by more than this factor, other work causes it.
 const LONGER: f64 = 2.0;
 
 /// A cause of void trials.
 struct Cause {
     /// Share of the time.
     share: f64,
-    /// What happened, and what to do.
+    /// The cause and the remedy, as a sentence.
     said: String,
 }
 
@@ -72,8 +72,8 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
     causes
 }
 
-/// A sentence on what causes the p99, if the p99 is longer at a lower load: then other work had the CPU, not the
-/// packets. `None` otherwise.
+/// A sentence on the cause of the p99, if the p99 is longer at a lower load than at a higher one: other work then used
+/// the CPU. `None` otherwise.
 pub fn tail(finding: &Finding) -> Option<String> {
     let told = finding.disturbance.as_ref()?;
     let p99 = |at: &LatencyAt| Some((at.share, at.latency_s.wire?.p99?.value));

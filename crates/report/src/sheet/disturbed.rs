@@ -8,7 +8,7 @@ use netcliff_core::{EngineKind, Figure, Finding};
 
 use crate::format::{self, Unit};
 
-/// A service demand that is higher by this factor is reported.
+/// If the service demand with a full socket exceeds the demand with an empty one by this factor, both are reported.
 const MATTERS: f64 = 1.03;
 
 /// The heading above [`disturbance`].

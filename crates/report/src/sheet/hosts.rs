@@ -8,7 +8,7 @@ use crate::format::{self, Unit};
 /// Largest number of interrupt vectors that are listed one by one.
 const MOST_VECTORS: usize = 4;
 
-/// The limit of the load, its flows, and what each generator did.
+/// Lines on the limit of the load, its flows, and the rate and stalls of each generator.
 pub fn generators(finding: &Finding) -> Vec<(&'static str, String)> {
     let generator = &finding.generator;
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! The figures of the page that were not measured, each with its reason: a dash is never left unexplained.
+//! The figures of the page that were not measured, each with its reason. Every dash on the page has a reason here.
 
 use netcliff_core::finding::{ByEngine, EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::{EngineKind, Finding};
@@ -15,7 +15,7 @@ pub struct NotHad {
 }
 
 impl NotHad {
-    /// What the figures are, in words.
+    /// Names of the figures in words.
     pub fn in_words(&self) -> Vec<String> {
         self.figures.iter().map(FigurePath::in_words).collect()
     }

@@ -1,4 +1,4 @@
-//! Costs that the predicted cliff depends on, and how well they are known, in sentences.
+//! Sentences on the costs that the predicted cliff depends on, and on their uncertainty.
 
 use netcliff_core::Finding;
 use netcliff_core::finding::{CliffSensitivity, Correlated};
@@ -12,8 +12,8 @@ const PAIRS: usize = 2;
 /// Uncertainty of the cliff from one cost, as a share of the cliff, from which it is mentioned.
 const WORTH_A_WORD: f64 = 0.01;
 
-/// Sentences on the costs that move the predicted cliff most, and on costs that are poorly known. Empty if the model
-/// has no answer.
+/// Sentences on the costs with the largest effect on the predicted cliff, on costs that are poorly known, and on costs
+/// that the trials hardly distinguish. Empty if none of these is known.
 pub fn rests_on(finding: &Finding) -> Vec<String> {
     let mut said: Vec<String> = moves(&finding.sensitivity).into_iter().collect();
     said.extend(open(&finding.sensitivity));

@@ -1,4 +1,4 @@
-//! Definition of a run's cliff, and how it was searched, in sentences.
+//! Sentences on the definition of a run's cliff, and on its searches.
 
 use netcliff_core::finding::{CliffBounds, IdleTrial};
 use netcliff_core::units::{print_share, print_time_s};
@@ -29,7 +29,7 @@ pub fn cliff_note(finding: &Finding) -> String {
     }
 }
 
-/// What the host's own cliff excludes.
+/// The disturbances that the host's own cliff excludes.
 fn left_out(finding: &Finding) -> &'static str {
     if pauses_are_told(finding) {
         "pauses and stalls from outside the host"

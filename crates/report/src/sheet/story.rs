@@ -1,4 +1,4 @@
-//! Sentences on the figures: how wrong a prediction was, and whether the host livelocks and why.
+//! Sentences on the figures: the error of a prediction, and whether and why the host livelocks.
 
 use netcliff_core::finding::ByEngine;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding};
@@ -8,7 +8,7 @@ use crate::format;
 
 /// Share of the peak at twice the cliff, below which the page says that the host livelocks.
 const LIVELOCK_BELOW: f64 = 0.5;
-/// Share of the peak above which the curve is called flat.
+/// Share of the peak at twice the cliff, from which the page says that there is no livelock.
 const FLAT_FROM: f64 = 0.9;
 
 /// Relative error of an engine's figure against the measured one. `None` for the measurement itself, or if a figure is
@@ -31,7 +31,7 @@ pub fn at_twice_heading() -> String {
     )
 }
 
-/// What happens past the cliff.
+/// Behaviour past the cliff, by the rate delivered at twice the cliff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Below half of the peak is delivered at twice the cliff.
@@ -42,19 +42,19 @@ pub enum Verdict {
     Flat,
 }
 
-/// The verdict as a sentence and, if it falls, the CPU split that shows why.
+/// The verdict as a sentence and, if less is delivered past the cliff, the CPU split that shows why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Livelock {
-    /// What happens past the cliff.
+    /// Behaviour past the cliff, by the rate delivered at twice the cliff.
     pub verdict: Verdict,
     /// The sentence.
     pub text: String,
-    /// Where the CPU's time goes at the cliff and at twice the cliff. `None` if no split was measured.
+    /// Shares of the CPU's time at the cliff and at twice the cliff. `None` if they were not measured or computed.
     pub why: Option<String>,
 }
 
-/// What happens at twice the cliff, from the first of these that exists: the sweep's trials, the trial that accounts
-/// for each packet, the simulation, the model. `None` if none of them has a load that high.
+/// The behaviour at twice the cliff, by the first of these that exists: the sweep's trials, the trial that accounts for
+/// each packet, the simulation, the model. `None` if none of them has a load that high.
 pub fn livelock(finding: &Finding) -> Option<Livelock> {
     let shares = delivered_at_twice(finding);
     let of =

@@ -1,4 +1,4 @@
-//! The first lines of a page: the cliff, what limits it, and whether the figure can be relied on.
+//! The first lines of a page: the cliff, its interval, and doubts about it.
 
 use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::{EngineKind, Figure, Finding};
@@ -8,7 +8,7 @@ use crate::format::{self, Unit};
 
 /// Relative width of an interval to one side, above which the page mentions it.
 const WIDE: f64 = 0.15;
-/// Confidence below which an interval's number of repeats is given.
+/// Confidence of an interval below which the page gives the number of searches behind it.
 const SURE: f64 = 0.9;
 /// Share of void trials above which the page says that the machine was not quiet.
 const MANY_VOID: f64 = 0.25;
@@ -60,7 +60,8 @@ pub(super) fn certainty(confidence: f64, searches: usize) -> String {
     }
 }
 
-/// A warning about values computed from a disturbed run. `None` if there is no reason for it. `of`: `find run 3`.
+/// A warning for values that are computed from a doubtful run. `None` if there is no doubt. `of`: name of the run, such
+/// as `find run 3`.
 pub fn caution(finding: &Finding, of: &str) -> Option<String> {
     let partial = finding.partial.then(|| "it was stopped early".to_owned());
     let none = why_no_cliff(finding).map(|why| format!("no cliff was measured: {why}"));
@@ -104,7 +105,8 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
 }
 
 /// A sentence for a computed cliff with outside pauses whose interval neither overlaps the measured one's nor contains
-/// the other engine's value. Its pauses are not this host's. `None` if there is no such cliff.
+/// the other engine's value. The pauses of the computation then do not represent this host's pauses. `None` if there is
+/// no such cliff.
 fn excluding(finding: &Finding) -> Option<String> {
     let cliffs = &finding.cliff_experienced_pps;
     let measured = cliffs.wire?;
@@ -161,7 +163,7 @@ pub fn confidences(finding: &Finding) -> Option<String> {
     (!each.is_empty()).then(|| format!("Intervals: {}.", each.join("; ")))
 }
 
-/// Searches for the host's own cliff.
+/// Number of searches for the host's own cliff.
 fn count(finding: &Finding) -> usize {
     finding.searches.as_ref().map_or(0, |searches| searches.own.searches.len())
 }

@@ -53,7 +53,7 @@ pub(crate) fn plot(finding: &Finding, engine: EngineKind) -> Plot {
     plot
 }
 
-/// Loads with their shares; a point without any share is left out.
+/// (load (pps), CPU shares) of each point of the sweep, by load. A point without any share is left out.
 fn splits(finding: &Finding, engine: EngineKind) -> Vec<(f64, CpuShares)> {
     let split = |point: &SweepPoint| {
         let cpu = point.outcome.cpu?;

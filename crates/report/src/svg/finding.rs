@@ -27,7 +27,8 @@ pub fn dots(finding: &Finding, engine: EngineKind, get: impl Fn(&Outcome) -> Opt
     dots
 }
 
-/// Black for what was measured, blue and vermillion for what was computed; the second quantile of a figure lighter.
+/// Colours: black for measurements, blue and vermillion for computed curves. `second`: the second quantile of a figure,
+/// which is drawn lighter.
 pub fn look(engine: EngineKind, second: bool) -> Look {
     let marker = |first, other| Some(Marker { shape: if second { other } else { first }, filled: true });
     match engine {

@@ -1,4 +1,4 @@
-//! [`settings`]: what `netcliff advise -v` prints; [`settings_brief`]: without `-v`.
+//! [`settings`]: output of `netcliff advise -v`; [`settings_brief`]: without `-v`.
 
 mod answer;
 
@@ -13,11 +13,12 @@ use crate::drawing::Drawing;
 use crate::format::{self, Unit};
 use answer::{commands, for_all, judged, verdict};
 
-/// Settings off the front that are listed; JSON has all.
+/// Largest number of listed settings that are not on the Pareto front, and of settings listed for all loads; JSON has
+/// all.
 const OTHERS: usize = 5;
-/// Settings on the front that a screen shows.
+/// Largest number of settings on the Pareto front that a screen shows.
 const ROWS: usize = 12;
-/// Widths of what precedes a setting: mark and figures.
+/// Widths of the columns before the setting: p99, loss, CPU left, engine.
 const FIGURES: [usize; 4] = [9, 8, 9, 6];
 
 /// The complete page of one load. For several loads: a line for each, and the settings that lose least over all of
@@ -128,7 +129,7 @@ fn title(advice: &Advice) -> String {
     }
 }
 
-/// Number of candidates by how they ended.
+/// Numbers of candidates: all, dropped by the model, simulated, and without an engine that supports them.
 fn counts(advice: &Advice) -> String {
     let count = |keep: &dyn Fn(&Candidate) -> bool| advice.candidates.iter().filter(|one| keep(one)).count();
     let simulated = count(&|one| one.engine == Some(EngineKind::Sim));
@@ -228,7 +229,8 @@ fn by_load(page: &mut Page, all: &[Advice]) {
     }
 }
 
-/// Adds the settings that suit all loads together best, one line each, the best first.
+/// Adds the best settings over all loads (the first of `overall`), one line each: largest shortfall, the load that has
+/// it, and the number of loads at which a constraint is violated.
 fn kept(page: &mut Page, advice: &Advice, overall: &[Overall]) {
     if overall.is_empty() {
         return;
@@ -269,7 +271,8 @@ fn brief(scheme: &Scheme) -> String {
     written(&kept)
 }
 
-/// p99 over CPU left: candidates off the front, candidates on it, and the advised ones.
+/// p99 by available CPU: three curves of points, for candidates not on the Pareto front, candidates on it, and advised
+/// candidates.
 fn drawing(advice: &Advice) -> Drawing {
     let axis = |name: &str, dimension, scale| Axis { name: name.to_owned(), dimension, scale, range: None };
     let dot = |candidate: &Candidate| {

@@ -1,4 +1,4 @@
-//! [`brief`]: what `netcliff find` prints without `-v`: the answer and the figures to act on, on a screen of 40 lines.
+//! [`brief`]: output of `netcliff find` without `-v`: the answer and the figures to act on, on a screen of 40 lines.
 
 use netcliff_core::Finding;
 use netcliff_core::finding::SetupCheck;
@@ -50,7 +50,7 @@ fn figures(page: &mut Page, finding: &Finding) {
         let named = move |row: Row| Row { label: label.clone(), ..row };
         sheet::latency(at).into_iter().filter(|row| row.label == "p99").map(named)
     }));
-    // Rows that no engine has are in the list of what was not measured; the cliff is always shown.
+    // Leave out rows for which no engine has a figure: -v lists them as not measured. The cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
     page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; p99: of latency, at that share of the cliff.");

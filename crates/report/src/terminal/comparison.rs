@@ -1,4 +1,4 @@
-//! [`compare`]: what `netcliff compare` prints.
+//! [`compare`]: output of `netcliff compare`.
 
 use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Quantity, Row, Side, Verdict};
 
@@ -36,7 +36,7 @@ pub fn compare(comparison: &Comparison, style: Style) -> String {
     page.finish()
 }
 
-/// A comparison on one screen: the answer, and of long lists the beginning.
+/// A comparison on one screen: the answer, and the beginning of long lists.
 pub fn compare_brief(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
     begin(&mut page, comparison, Most { changes: BRIEF_CHANGES, rows: BRIEF_ROWS, points: BRIEF_POINTS });
@@ -69,8 +69,9 @@ fn and_more(page: &mut Page, all: usize, shown: usize) {
     }
 }
 
-/// The answer as a line, and whether it is bad news. With `--fail-if-slower` it is the verdict on that; otherwise it
-/// names the figures that differ significantly, and the differences that these repeats would have shown.
+/// True if B fails `--fail-if-slower` or, without that option, if a figure of B is significantly worse; and the answer
+/// as a line. With `--fail-if-slower` the answer is that verdict. Otherwise it names the figures that differ
+/// significantly, and the smallest difference that these repeats would have shown.
 pub fn answer(comparison: &Comparison) -> (bool, String) {
     if comparison.gate.is_some() {
         return bar_verdict(comparison);
@@ -111,7 +112,7 @@ fn would_show(comparison: &Comparison) -> String {
     }
 }
 
-/// The method of the tests as a sentence, for the browser's page, too.
+/// The method of the tests as a sentence, for the terminal and the HTML page.
 pub fn method(comparison: &Comparison) -> String {
     let (speed, cost) = (tests(comparison, Class::Speed), tests(comparison, Class::Cost));
     let unbounded = comparison.rows.iter().any(|row| row.change.is_none());
@@ -139,7 +140,7 @@ fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     let change = format!("change ({confidence})");
     let mut lines = vec![format!("    {:<14}{:>12}{:>12} {change:>22}{:>8}", "", "A", "B", "p")];
     let mut point = "";
-    // If there are many figures, only those that show a difference.
+    // If there are many figures, only figures with a significant difference are shown.
     let many = comparison.rows.len() > most;
     let shows = |row: &&Row| !many || matches!(row.verdict, Verdict::Better | Verdict::Worse);
     let shown: Vec<&Row> = comparison.rows.iter().filter(shows).take(most).collect();
@@ -181,12 +182,12 @@ fn line(row: &Row) -> String {
     line.trim_end().to_owned()
 }
 
-/// The figure's name for people.
+/// Name of the figure on screens.
 pub fn name(row: &Row) -> String {
     words_of(&row.quantity)
 }
 
-/// A figure's name for people.
+/// Name of a quantity on screens.
 pub fn words_of(quantity: &Quantity) -> String {
     match quantity.name {
         "goodput_bps" => "goodput",
@@ -208,7 +209,7 @@ pub fn words_of(quantity: &Quantity) -> String {
     .to_owned()
 }
 
-/// The relative change in percent with its interval; "-" where A is too uncertain.
+/// The relative change in percent with its interval; "-" if A is too uncertain.
 pub fn change(row: &Row) -> String {
     row.change.as_ref().map_or("-".to_owned(), percent)
 }
@@ -324,7 +325,7 @@ pub fn sides(change: &Change) -> (String, String) {
     (value(&change.a), value(&change.b) + &share)
 }
 
-/// A figure of `A` or `B`, for the browser's page.
+/// A figure of `A` or `B` with its interval, for the HTML page.
 pub fn value(figure: &netcliff_core::Figure, unit: Unit) -> String {
     format::plus_minus(figure, unit)
 }

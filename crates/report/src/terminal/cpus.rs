@@ -26,7 +26,7 @@ impl<'a> Split<'a> {
 pub(super) fn table(page: &mut Page, heading: &str, names: &str, splits: &[Split<'_>]) {
     page.heading(heading);
     let width = if names.is_empty() { 0 } else { NAMES };
-    // A column that no meter measured would only raise questions.
+    // If no CPU has an exact time, the column is left out.
     let exact = splits.iter().any(|split| !split.exact.is_empty());
     let mut lines = vec![format!(
         "  {names:<width$}{:>4}{:>7}{:>7}{:>7}{:>9}{:>7}{:>7}{}",
@@ -46,7 +46,7 @@ pub(super) fn table(page: &mut Page, heading: &str, names: &str, splits: &[Split
 /// Width of the configurations' names.
 const NAMES: usize = 16;
 
-/// Explains the last column, if there is one.
+/// Adds an explanation of the column `exact`, if `any` CPU has one.
 pub(super) fn explain_exact(page: &mut Page, any: bool) {
     if any {
         page.paragraph(
@@ -93,7 +93,8 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// `exact`: the column of exact softirqs, if there is one. The inner `None` is a CPU without that figure.
+/// One line of the table. `exact`: `None` if there is no column of exact softirqs; `Some(None)` if this CPU has no such
+/// figure.
 fn line(label: &str, cpu: &CpuRow, exact: Option<Option<f64>>) -> String {
     let exact = exact.map_or(String::new(), |share| format!("{:>8}", share.map_or("-".to_owned(), percent)));
     format!(

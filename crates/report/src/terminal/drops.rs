@@ -1,4 +1,4 @@
-//! What `netcliff drops` prints: [`drops`] of an interval, [`paths`] of packets; and a trial's [`ledger`].
+//! Output of `netcliff drops`: [`drops`] of an interval, [`paths`] of packets; and a trial's [`ledger`].
 
 use comfy_table::CellAlignment;
 use netcliff_core::drops::{DropRow, Drops, Path};
@@ -17,7 +17,7 @@ const SAMPLED: f64 = 1.05;
 /// Largest number of functions of a stack that a page shows.
 const MOST_FUNCTIONS: usize = 12;
 
-/// The drops of an interval: what was counted and how, one row per reason and place, remedies, and limits of the
+/// The drops of an interval: number and method of counting, one row per reason and place, remedies, and limits of the
 /// figures.
 ///
 /// At most `most` rows, in tables of the terminal's `columns`; unwrapped if there is no terminal.

@@ -1,4 +1,4 @@
-//! [`experiment`]: what `netcliff run` prints.
+//! [`experiment`]: output of `netcliff run`.
 
 use netcliff_core::experiment::Curve;
 
@@ -91,7 +91,7 @@ fn value(drawing: &Drawing, curve: &Curve, x: f64) -> String {
     cell(&text)
 }
 
-/// A value in its column; a longer one pushes the others on instead of running into them.
+/// A value in its column. A longer value shifts the following columns, so that two values never touch.
 fn cell(text: &str) -> String {
     format!(" {text:>width$}", width = VALUE - 1)
 }

@@ -1,4 +1,4 @@
-//! [`forwarding`]: what `netcliff run` prints of an experiment of forwarding.
+//! [`forwarding`]: output of `netcliff run` of an experiment of forwarding.
 
 use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow, GainLimit, SetUpReport};
 
@@ -8,7 +8,8 @@ use super::page::Page;
 use super::rfc2544::{table, words};
 use crate::format::{self, Unit};
 
-/// Throughput by frame size and set-up, prediction and gain; a description of each set-up; what was not measured.
+/// Throughput by frame size and set-up, prediction and gain; a description of each set-up; figures that were not
+/// measured.
 pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);
@@ -22,14 +23,15 @@ pub fn forwarding(report: &ForwardingReport, style: Style) -> String {
     page.finish()
 }
 
-/// Mean with its half width. Lower limits are marked.
+/// Mean with its half width. A lower limit is marked by `>=`.
 pub fn throughput_of(row: &ForwardingRow) -> String {
     let Some(figure) = &row.throughput_pps else { return "-".to_owned() };
     let mark = if row.bound == Some(Bound::Tester) { ">= " } else { "" };
     format!("{mark}{}", format::plus_minus(figure, Unit::Pps))
 }
 
-/// Ratio to the first set-up minus 1, with its interval. Limits are marked.
+/// Throughput relative to the first set-up, minus 1, with its interval. A lower or upper limit is marked by `>=` or
+/// `<=`.
 pub fn gain_of(row: &ForwardingRow) -> String {
     let Some(gain) = &row.gain else { return "-".to_owned() };
     match row.gain_limit {

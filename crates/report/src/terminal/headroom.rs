@@ -1,4 +1,4 @@
-//! [`headroom`]: what `netcliff headroom` prints.
+//! [`headroom`]: output of `netcliff headroom`.
 
 use std::cmp::Ordering;
 
@@ -12,15 +12,15 @@ use crate::format::{self, Unit};
 
 /// Largest number of CPUs whose programs are listed: those with the largest shares.
 const MOST_CPUS: usize = 4;
-/// Number of queues above which those without a packet are left out.
+/// Number of queues above which queues without packets are left out.
 const MOST_QUEUES: usize = 16;
 /// Largest number of other limits that are listed, and the smallest share of a listed limit.
 const MOST_BOUNDS: usize = 8;
 const LEAST_BOUND: f64 = 0.01;
-/// Least share of all packets for which a CPU counts as processing packets.
+/// Smallest share of all packets from which a CPU counts as processing packets.
 const TAKES_PART: f64 = 0.01;
 
-/// The answer first, then CPUs, queues, and what speaks against relying on it.
+/// The page: the answer first, then CPUs, queues, and reasons not to rely on the answer.
 pub fn headroom(headroom: &Headroom, style: Style) -> String {
     let mut page = Page::new(style);
     let tone = if headroom.share >= 1.0 || headroom.lost_per_s > 0.0 { Tone::Alarm } else { Tone::Strong };
@@ -337,7 +337,7 @@ mod tests {
         assert!(page.contains("of its cliff: CPU 1, by packets.") && page.contains("receives 500 Mbit/s"), "{page}");
     }
 
-    /// The program that has the CPU is in the first sentence, and the programs of every CPU below it. Losses have a
+    /// The first sentence names the program that uses the CPU; below it are the programs of every CPU. Losses are in a
     /// list.
     #[test]
     fn programs_and_losses_are_named() {

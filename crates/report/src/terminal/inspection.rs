@@ -1,4 +1,4 @@
-//! [`inspection`] and [`inspection_brief`]: what `netcliff inspect` prints.
+//! [`inspection`] and [`inspection_brief`]: output of `netcliff inspect`.
 
 use netcliff_core::inspection::{Remark, Section, Severity, Sheet};
 
@@ -8,7 +8,7 @@ use super::page::{Page, Tone};
 /// Sentence that is printed even if other parts are left out.
 const NOT_ROOT: &str = "not root: what only root may read is left out";
 
-/// The page: a line that counts what looks wrong, each remark, facts along the path of a packet, what could not be
+/// The page: a line with the number of remarks, each remark, facts along the path of a packet, facts that could not be
 /// read.
 pub fn inspection(sheet: &Sheet, style: Style) -> String {
     let mut page = found(sheet, style);
@@ -23,7 +23,7 @@ pub fn inspection(sheet: &Sheet, style: Style) -> String {
     page.finish()
 }
 
-/// The interfaces alone: without the host, its stack and what could not be read.
+/// The page with the sections of interfaces only, without the host, its stack and the facts that could not be read.
 pub fn inspection_brief(sheet: &Sheet, style: Style) -> String {
     let mut page = found(sheet, style);
     sheet.sections.iter().filter(|one| one.is_interface).for_each(|one| section(&mut page, one));
@@ -44,7 +44,7 @@ fn section(page: &mut Page, section: &Section) {
     section.facts.iter().for_each(|(name, fact)| page.fact(name, fact));
 }
 
-/// Starts the page with what looks wrong.
+/// Starts the page: the number of remarks, and each remark.
 fn found(sheet: &Sheet, style: Style) -> Page {
     let mut page = Page::new(style);
     let is_fault = sheet.remarks.iter().any(|one| one.severity == Severity::Fault);

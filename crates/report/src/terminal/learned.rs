@@ -1,4 +1,4 @@
-//! [`learned`]: what `netcliff learn` prints.
+//! [`learned`]: output of `netcliff learn`.
 
 use netcliff_core::finding::Cost;
 use netcliff_core::learned::{Dispersion, Learned, LearnedPart, PartKind};
@@ -13,7 +13,7 @@ const BURSTY: f64 = 2.0;
 /// Share of the cliff above which the answer is an alarm.
 const NEAR: f64 = 0.8;
 
-/// The answer first, then the parts, what a packet costs, the traffic, and what is not known.
+/// The page: the answer first, then the parts, the costs of a packet, the traffic, and figures that are not known.
 pub fn learned(learned: &Learned, style: Style) -> String {
     let mut page = Page::new(style);
     let near = learned.first().and_then(|first| first.share_highest).is_some_and(|share| share >= NEAR);
@@ -39,7 +39,8 @@ pub fn learned(learned: &Learned, style: Style) -> String {
     page.finish()
 }
 
-/// A watch as one line of many: `2026-11-28 14:05:00 UTC  at 34 % of 412 kpps (350 kpps to 480 kpps), CPU 1 first`.
+/// A result as one line, for a list of results over time: `2026-11-28 14:05:00 UTC  at 34 % of 412 kpps (350 kpps to
+/// 480 kpps), CPU 1 first`.
 pub fn learned_line(learned: &Learned) -> String {
     let at = format::date_utc(learned.provenance.started_unix_s);
     let Some((first, cliff)) = learned.first().zip(learned.cliff_pps()) else {

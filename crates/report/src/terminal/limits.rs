@@ -1,4 +1,4 @@
-//! [`limits`]: what `netcliff limits` prints.
+//! [`limits`]: output of `netcliff limits`.
 
 use netcliff_core::Offload;
 use netcliff_core::roofline::{RoofRow, Roofline};
@@ -17,11 +17,11 @@ const MEASURED_CLIFF: &str = "measured cliff";
 /// The reason why these bounds of long frames are lower than the predicted cliff.
 const SUMMED: &str =
     "Without --offload checksum these bounds include the CPU time of checksums, which predict leaves out.";
-/// Width of a column; a row then has 80.
+/// Width of a column (characters), with which a row has 80.
 const CELL: usize = 10;
 
-/// The complete page: the answer, what is known of the host, a table without offloads and one with them, what is not
-/// known, the plot.
+/// The complete page: the answer, known facts of the host, a table without offloads and a table with them, unknown
+/// facts, the plot.
 pub fn limits(roofline: &Roofline, drawing: &Drawing, style: Style) -> String {
     let mut page = begun(roofline, drawing, style);
     page.block(&chart(drawing, page.style()));
@@ -91,8 +91,8 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
     format!("At most{with} {bounds}{measured}. Upper bounds by formula, without interval.")
 }
 
-/// True if the table without checksum offload includes a cost per byte that `predict`, the source of the upper ends,
-/// leaves out.
+/// True if a row has a range, no checksum offload, and a cost per byte. Its bounds then include CPU time of checksums,
+/// which `predict`, the source of the upper ends, leaves out.
 fn ranged_without_checksum(roofline: &Roofline) -> bool {
     let bytes_cost = roofline.host.as_ref().is_some_and(|host| host.per_byte_s > 0.0);
     bytes_cost && roofline.rows.iter().any(|row| ranges(row) && !row.offloads.contains(&Offload::Checksum))
@@ -124,7 +124,7 @@ fn bindings(row: &RoofRow) -> String {
 /// A row without a bottleneck.
 const UNBOUND: &str = "-";
 
-/// A part's name for a sentence: JSON's name says of the CPU only which cost it is.
+/// A part's name in a sentence. For the CPU, the name in JSON is only the name of its largest cost.
 fn in_words(part: Option<&str>) -> &str {
     match part {
         Some("packet CPU") => "CPU time a packet",
@@ -134,7 +134,7 @@ fn in_words(part: Option<&str>) -> &str {
     }
 }
 
-/// A part's name for a column of ten.
+/// A part's name in a column of ten characters.
 fn in_short(part: Option<&str>) -> &str {
     match part {
         Some("packet CPU") => "CPU/packet",
@@ -185,8 +185,8 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
     page.block(&lines.join("\n"));
 }
 
-/// The table with both ends of each bound instead of the CPU's own bound, which is the cause of the range. The
-/// bottleneck is the one at the upper end.
+/// The table with both ends of each bound. It has no column for the CPU's bound, which is the cause of the ranges. The
+/// bottleneck is for the upper end.
 fn ranged<'a>(rows: impl Iterator<Item = &'a RoofRow>, known: &[&str]) -> String {
     let known: Vec<&str> = known.iter().copied().filter(|part| *part != CPU).collect();
     let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();

@@ -1,4 +1,4 @@
-//! Lines during a measurement, one for each interval, like those of iperf3: [`StreamLines`], [`RrLines`].
+//! Lines during a measurement, one for each interval, as iperf3 prints them: [`StreamLines`], [`RrLines`].
 
 use netcliff_core::units;
 use netcliff_transfer::rr;
@@ -11,7 +11,7 @@ use crate::format::{self, Unit};
 pub struct StreamLines {
     /// Heading for the next interval, if that is the first of a repeat. `None` otherwise.
     heading: Option<String>,
-    /// Whether the data are datagrams. Datagrams that were sent and not received are lost, or still on their way.
+    /// True if the data are datagrams. Datagrams that were sent and not received are lost, or still on their way.
     datagrams: bool,
 }
 
@@ -21,7 +21,7 @@ impl StreamLines {
         Self { heading: None, datagrams }
     }
 
-    /// The lines for a report, each with its line end. Empty if the report needs no line.
+    /// The lines for an event, each with its line end. Empty if the event needs no line.
     pub fn lines(&mut self, event: &LiveEvent) -> String {
         match event {
             LiveEvent::Repeat { path, block_bytes, repeat } => {

@@ -15,7 +15,7 @@ const ROWS: usize = 12;
 /// The engines that have a point in a cell, as bits in the order of [`sheet::ENGINES`].
 type Cell = u8;
 
-/// The plot with its axes and legend. If points of several engines are in one cell, the cell's mark shows that.
+/// The plot with its axes and legend. If a cell has points of several engines, its mark shows the combination.
 ///
 /// Empty if the sweep has no throughput, or if the page is too narrow: it needs 80 columns.
 pub fn delivered(finding: &Finding, style: Style) -> String {

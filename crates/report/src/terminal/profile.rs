@@ -1,4 +1,4 @@
-//! [`profile`]: what `netcliff profile` prints.
+//! [`profile`]: output of `netcliff profile`.
 
 use netcliff_core::profile::{LockContention, Profile, ProgramRow, Stage, StageRow};
 
@@ -19,7 +19,7 @@ const LOCKS: usize = 8;
 /// Share of unknown time above which the page warns.
 const UNKNOWN: f64 = 0.05;
 
-/// The answer first, then the stages, whose CPU time it was, and what is not known.
+/// The page: the answer first, then the stages, the CPU time by class and program, and figures that are not known.
 pub fn profile(profile: &Profile, style: Style) -> String {
     let mut page = Page::new(style);
     if let Some(load) = &profile.load {

@@ -1,4 +1,4 @@
-//! [`rfc2544`]: what `netcliff rfc2544 -v` prints; [`rfc2544_brief`]: without `-v`.
+//! [`rfc2544`]: output of `netcliff rfc2544 -v`; [`rfc2544_brief`]: without `-v`.
 
 pub mod brief;
 
@@ -43,7 +43,7 @@ pub fn tables(report: &Rfc2544Report) -> Tables {
     tables
 }
 
-/// Figures of each size that were not measured, and sizes that were not begun.
+/// Figures of each size that were not measured, and sizes at which no test began.
 pub fn missing(report: &Rfc2544Report) -> Vec<String> {
     let of = |size: &SizeReport| size.missing.iter().map(|line| format!("{}: {line}", size.frame)).collect::<Vec<_>>();
     let begun = |frame| report.sizes.iter().any(|size| size.frame == frame);
@@ -170,7 +170,7 @@ fn time(value: f64) -> String {
 
 fn throughput(tables: &mut Tables, report: &Rfc2544Report) {
     let several = report.asked.searches > 1;
-    // An interval takes the place of the load above.
+    // With several searches, the interval of the mean replaces the column of the failed load.
     let found = if several { &["throughput"][..] } else { &["throughput", "failed at"] };
     let mut rows = vec![words(&[&["size"], found, &["wire bit/s"]].concat())];
     rows[0].extend(report.line_bps.map(|line_bps| format!("of {}G", line_bps / 1e9)));
@@ -225,7 +225,7 @@ fn lost(trial: &Trial) -> String {
     if trial.lost == 0 { "none".to_owned() } else { format::loss(trial.loss_ratio()) }
 }
 
-/// The throughput with its half width if there were several searches. Lower limits are marked.
+/// The throughput with its half width if there were several searches. A lower limit is marked by `>=`.
 pub fn throughput_of(size: &SizeReport) -> String {
     let Some(found) = size.forwarded() else { return "-".to_owned() };
     let mark = if size.is_lower_limit() { ">= " } else { "" };
@@ -250,7 +250,7 @@ fn goals(tables: &mut Tables, report: &Rfc2544Report) {
     tables.push(("THROUGHPUT BY GOAL; the tables around are of goal 1".to_owned(), rows));
 }
 
-/// Sizes with several searches: how far their results are apart.
+/// Adds the table of sizes with several searches: mean, smallest and largest result.
 fn searches(tables: &mut Tables, report: &Rfc2544Report) {
     let mut rows = vec![words(&["size", "searches", "found it", "mean", "least", "greatest", "apart by"])];
     for size in report.sizes.iter().filter(|size| !size.searches.is_empty()) {
@@ -376,7 +376,7 @@ fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
 }
 
 fn tester_row(size: &SizeReport) -> Vec<String> {
-    // If the run ended early, no frame of this size may have been sent.
+    // If the run ended early, it possibly sent no frame of this size.
     let mut row = vec![size.frame.to_string(), pps(Some(size.sender_pps).filter(|pps| *pps > 0.0))];
     let pacing = size.pacing.map(|one| [one.lateness_p99_s, one.gap_error_p50_s, one.gap_error_p99_s].map(time));
     row.extend(pacing.unwrap_or_else(|| ["-"; 3].map(str::to_owned)));

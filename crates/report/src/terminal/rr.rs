@@ -1,4 +1,4 @@
-//! [`rr`]: what `netcliff rr` prints.
+//! [`rr`]: output of `netcliff rr`.
 
 use netcliff_core::Figure;
 use netcliff_transfer::rr::{
@@ -229,7 +229,7 @@ fn hosts(page: &mut Page, cpus: &HostCpus) {
         cpus::table(page, heading, "", &[Split::alone(&cpus.far_system, &cpus.far_exact)]);
     }
     cpus::explain_exact(page, !cpus.exact.is_empty() || !cpus.far_exact.is_empty());
-    // The notes contain the meter's own share.
+    // The CPU use of the measurement itself is not added here, because the notes contain it.
     cpus::methods(page, std::iter::empty(), &cpus.cpu_methods);
 }
 

@@ -1,4 +1,4 @@
-//! [`service`]: what `netcliff find --service` prints.
+//! [`service`]: output of `netcliff find --service`.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn figure(figure: &Figure) -> String {
     }
 }
 
-/// A measured cliff, which may be a lower limit.
+/// A measured cliff as text; if `lower_limit`, as `at least`.
 fn at_least_if(lower_limit: bool, cliff: &Figure) -> String {
     if lower_limit {
         return format!("at least {}: the requester could send no more", rate(cliff.value));
@@ -100,7 +100,7 @@ fn silences(pauses: &Pauses) -> String {
     format!("{often} without an answer for {} or longer{}", seconds(pauses.shortest_s), lengths.unwrap_or_default())
 }
 
-/// Sentence above the checks: what "agrees" means.
+/// Sentence above the checks: the meaning of "agrees".
 const CHECK_NOTE: &str =
     "Predicted with the costs of this run, then measured; they agree where their intervals overlap";
 

@@ -1,4 +1,4 @@
-//! [`stream`]: what `netcliff stream` prints.
+//! [`stream`]: output of `netcliff stream`.
 
 use netcliff_core::cpus::{CpuRow, ExactRow};
 use netcliff_core::stream::{Spread, StreamReport, StreamRow};
@@ -49,7 +49,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     page.finish()
 }
 
-/// Adds the fate of every datagram in an additional transfer.
+/// Adds the accounting of every datagram of an additional transfer.
 fn ledgers(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         let Some(at) = &row.ledger else { continue };
@@ -60,7 +60,7 @@ fn ledgers(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// Adds the threads that were moved to the CPU on which the packets of their flow arrive.
+/// Adds the threads that were placed on the CPU that processes the packets of their flow.
 fn followed(page: &mut Page, report: &StreamReport) {
     for row in &report.rows {
         for placed in &row.followed {
@@ -138,7 +138,7 @@ fn goodput(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// The configuration with the highest goodput, if there are several.
+/// Adds the configuration with the highest goodput, if there are several configurations.
 fn best(page: &mut Page, report: &StreamReport) {
     let measured = report.rows.iter().filter_map(|row| Some((row, row.goodput_bps?.median)));
     if let (2.., Some((row, bps))) = (report.rows.len(), measured.max_by(|a, b| a.1.total_cmp(&b.1))) {

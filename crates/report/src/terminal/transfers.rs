@@ -1,4 +1,4 @@
-//! [`transfers`]: what `netcliff run` prints of an experiment of transfers.
+//! [`transfers`]: output of `netcliff run` of an experiment of transfers.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,8 @@ const CHANGE: usize = 20;
 /// Width of a line.
 const LINE: usize = 80;
 
-/// Every configuration, the effect of every setting, and what was not measured. The figure is drawn separately.
+/// Every configuration, the effect of every setting, and figures that were not measured. The figure is drawn
+/// separately.
 pub fn transfers(report: &TransferReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(&report.title, &report.provenance, report.partial, &report.asked);
@@ -30,7 +31,7 @@ pub fn transfers(report: &TransferReport, style: Style) -> String {
     page.finish()
 }
 
-/// The figures of the table: the one that is drawn, then throughput, CPU and service demand.
+/// The figures of the table, at most three: the drawn figure, then goodput, busy CPUs and CPU time per KiB.
 pub fn measures(report: &TransferReport) -> Vec<TransferMeasure> {
     let mut measures = vec![report.y];
     for measure in [TransferMeasure::Goodput, TransferMeasure::SystemCpus, TransferMeasure::SystemUsPerKib] {
@@ -93,7 +94,7 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     let mut heads: Vec<Vec<_>> = names.map(|name| textwrap::wrap(name, FIGURE - 2)).collect();
     heads.insert(1, vec!["s.d.".into()]);
     let height = heads.iter().map(Vec::len).max().unwrap_or(0);
-    // The last lines of the names stand next to each other, above their figures.
+    // Headings with fewer lines are aligned at the bottom, directly above their figures.
     let head = |at: usize| {
         let part = |name: &Vec<Cow<'_, str>>| {
             (at + name.len()).checked_sub(height).map_or("".into(), |at| name[at].to_string())
@@ -111,7 +112,8 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     known(page, report);
 }
 
-/// Configurations whose settings need more than a line: the first in full, of the others only what differs from it.
+/// Adds configurations whose settings are too long for one line: all settings of the first; of the others only the
+/// settings that differ from the first.
 fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasure]) {
     let Some(first) = report.rows.first() else { return };
     let heads: Vec<&str> = measures.iter().map(|measure| measure.label()).collect();

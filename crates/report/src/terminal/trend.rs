@@ -1,4 +1,4 @@
-//! [`trend`]: what `netcliff results trend` prints.
+//! [`trend`]: output of `netcliff results trend`.
 
 use netcliff_lab::trend::{LevelChange, Series, Trend};
 
@@ -7,7 +7,8 @@ use super::comparison::words_of;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
 
-/// The answer first, then a paragraph for each figure whose level changed; with `all`, also for the others.
+/// The page: the answer first, then a paragraph for each figure whose level changed; if `all`, also for the other
+/// figures.
 pub fn trend(trend: &Trend, all: bool, style: Style) -> String {
     let mut page = Page::new(style);
     let changed = trend.series.iter().filter(|series| !series.changes.is_empty()).count();

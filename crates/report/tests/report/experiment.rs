@@ -13,7 +13,7 @@ const MODEL: Answerer = Answerer { engine: EngineKind::Model, fidelity: Some(Fid
 const PAPER: Answerer = Answerer { engine: EngineKind::Model, fidelity: Some(Fidelity::Paper) };
 const SIM: Answerer = Answerer { engine: EngineKind::Sim, fidelity: None };
 
-/// Axes such as an experiment's file with this figure gives.
+/// The axes of an experiment whose file has this figure.
 fn axes(y: &str, y_scale: &str) -> Axes {
     let text = format!(
         "engines = [\"model\"]\nschemes = [\"ideal\"]\n[host]\npreset = \"pentium4-2530mhz\"\n[traffic]\n\

@@ -1,5 +1,5 @@
-//! An exact artificial finding: a host that livelocks, with answers of three engines, and the variants that a page must
-//! handle.
+//! An artificial finding with exactly known figures: a host that livelocks, with results of three engines. Also
+//! variants of it that a page must handle.
 //!
 //! Every figure follows from two costs (protocol p, application a) by the fluid limit: delivered = min(load, (1 - load
 //! x p) / a), so that the pictures have realistic shapes.
@@ -38,7 +38,7 @@ impl Fluid {
     }
 
     fn delivered_pps(&self, load: f64) -> f64 {
-        // A little is still delivered when protocol work could take all of the CPU.
+        // A small rate is still delivered if protocol work could take all of the CPU.
         load.min(((1.0 - load * self.protocol_s) / self.application_s).max(0.02 / self.application_s))
     }
 
@@ -312,7 +312,7 @@ pub fn no_wire() -> Finding {
     finding
 }
 
-/// Ctrl-C in the middle of the sweep: no cliff was bracketed, what was measured stays.
+/// Ctrl-C in the middle of the sweep: no cliff was bracketed; the measured figures remain.
 pub fn partial() -> Finding {
     let mut finding = livelocking();
     finding.partial = true;
@@ -364,7 +364,7 @@ pub fn nothing() -> Finding {
     finding
 }
 
-/// Text from data that would break out of HTML, XML, CSV or the terminal.
+/// Text that HTML, XML, CSV or a terminal would interpret if it were not escaped.
 pub const HOSTILE: &str = "</script><img src=x onerror=alert(1)>&\"'\u{1b}[31m";
 
 /// The livelocking host with hostile text wherever text can be.

@@ -13,7 +13,7 @@ fn embedded(page: &str) -> &str {
 fn the_page_fetches_nothing() {
     for (name, finding) in fixture::variants().into_iter().filter(|(name, _)| *name != "hostile") {
         let page = html::finding(&finding).replace("http://www.w3.org/2000/svg", "").replace("url(#clip-", "");
-        // A link that the reader may follow, to this very host.
+        // Except the link to the explorer on the reader's own host, which is fetched only by a click.
         let page = page.replace(&format!("<a href=\"{}", html::EXPLORER), "");
         for fetch in ["http://", "https://", "//cdn", " src=", "@import", "url(", "<link", "<iframe"] {
             assert!(!page.contains(fetch), "{name}: {fetch}");
@@ -30,7 +30,7 @@ fn the_data_of_the_page_is_the_finding() {
         let (_, rest) = page.split_once("href=\"data:application/json;charset=utf-8,").unwrap();
         let link = percent_encoding::percent_decode_str(rest.split_once('"').unwrap().0).decode_utf8().unwrap();
         assert_eq!(link, json, "{name}");
-        // The escape is JSON's own: the embedded text is valid JSON as it is.
+        // The escape of `<` is an escape of JSON, so that the embedded text is valid JSON.
         assert!(serde_json::from_str::<Finding>(embedded(&page)).is_ok(), "{name}");
     }
 }

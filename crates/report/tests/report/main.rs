@@ -1,4 +1,4 @@
-//! Whole outputs from an exact fake finding, as snapshots and as rules that hold for every variant.
+//! Tests complete outputs of an artificial finding: by snapshots, and by rules for every variant.
 
 mod browser;
 mod experiment;

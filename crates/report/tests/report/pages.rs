@@ -1,4 +1,4 @@
-//! A page of every kind, from exact fakes: what the browser tests look at.
+//! A page of every kind, from artificial results, for the browser tests.
 
 use netcliff_core::experiment::{Answerer, Axes, Axis, Curve, Dot, Mark, Scale};
 use netcliff_core::{Dimension, EngineKind, Fidelity, Figure, Provenance};

@@ -65,7 +65,7 @@ const JSON: &[(&str, &[&str])] = &[
     ("`results trend`", &["lab/src/trend.rs"]),
 ];
 
-/// Keys of schemes whose name differs from that of the field they set, even without its unit.
+/// Keys of schemes whose name differs from the name of the field that they set, even without its unit.
 const OTHER_NAMES: &[(&str, &str)] = &[("absolute_timer", "usecs")];
 /// Keys of the type Moderation, which is a part of the scheme napi.
 const NIC_NAMES: &[(&str, &str)] = &[("absolute_timer", "rx_usecs"), ("frames", "rx_frames")];

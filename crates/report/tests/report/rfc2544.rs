@@ -1,4 +1,4 @@
-//! `netcliff rfc2544`'s outputs from an exact fake.
+//! Outputs of `netcliff rfc2544` from an artificial report.
 
 use netcliff_mlrsearch::End;
 use netcliff_report::{Style, csv, html, terminal};
@@ -66,7 +66,8 @@ fn the_page() {
     insta::assert_snapshot!("rfc2544_pages", pages);
 }
 
-/// Between veths the page has no share of a line. A throughput that the tester limits has no load that failed.
+/// A device between veths has no line, so that the page has no share of a line. If the tester limits the throughput,
+/// the page has no failed load.
 #[test]
 fn no_line_is_made_up_and_the_tester_fails_nothing() {
     let mut report = report();
@@ -239,7 +240,7 @@ fn several_searches_are_a_mean_with_how_far_they_are_apart() {
     for words in ["400 ± 130 kpps", "390 kpps, -, 410 kpps", "each, in its round", "Means of the searches"] {
         assert!(page.contains(words), "{words}");
     }
-    // One search is reported as before.
+    // With one search for each size, the page does not name the searches.
     assert!(!html::rfc2544(&report()).contains("each, in its round"));
 }
 

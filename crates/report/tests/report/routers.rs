@@ -1,4 +1,4 @@
-//! Reports of forwarding and a comparison of two, from exact fakes.
+//! Artificial reports of forwarding, and a comparison of two of them.
 
 use netcliff_core::Figure;
 use netcliff_core::experiment::Experiment;
@@ -70,7 +70,8 @@ pub fn drawing(report: &ForwardingReport) -> Drawing {
     }
 }
 
-/// The second run against the first, whose throughputs are `factors` of it, round by round.
+/// Compares two runs. The throughputs of the second run are the throughputs of the report times `factors`, round by
+/// round.
 pub fn compared(factors: [f64; 2], fail_if_slower: Option<f64>) -> Comparison {
     let run = |name: &str, factors: [f64; 2]| {
         let mut report: ForwardingReport = report();
@@ -87,7 +88,7 @@ pub fn compared(factors: [f64; 2], fail_if_slower: Option<f64>) -> Comparison {
     compare(&run("before.json", [0.999, 1.001]), &run("after.json", factors), fail_if_slower).expect("the same kind")
 }
 
-/// Without a bar, the page of a comparison has the terminal's answer.
+/// Without `--fail-if-slower`, the page of a comparison has the terminal's answer.
 #[test]
 fn the_page_of_a_comparison_has_its_answer() {
     let worse = netcliff_report::html::compare(&compared([0.799, 0.801], None));

@@ -1,4 +1,5 @@
-//! Types and their documentation, read from the sources: enough of Rust for what rustfmt has formatted.
+//! Reads types and their documentation from the sources: a parser for the parts of Rust that it needs, as rustfmt
+//! formats them.
 
 use std::path::{Path, PathBuf};
 

@@ -64,7 +64,7 @@ fn the_brief_page_with_many_checks_fits_a_screen() {
     insta::assert_snapshot!("brief-many-checks", terminal::brief(&finding, PLAIN));
 }
 
-/// Every page shows which value a driver set, and what the prediction excludes.
+/// Every page shows the value that a driver set, and the limits of the prediction.
 #[test]
 fn checks_of_settings_say_what_came_of_them() {
     let mut finding = fixture::livelocking();

@@ -1,4 +1,5 @@
-//! The words of the field: replaced phrases do not come back on screens, in documents, in help and in comments.
+//! Checks wording: phrases that were replaced by the usual words of the field do not come back in screens, documents,
+//! help and comments.
 
 use std::path::{Path, PathBuf};
 
@@ -105,7 +106,7 @@ fn replaced_words_do_not_come_back() {
 fn documents_and_screens_are_in_plain_words() {
     let is_screen =
         |path: &PathBuf| !path.file_name().is_some_and(|name| name.to_string_lossy().contains("reference__"));
-    // The map of the crates is for those who change them, as comments are.
+    // ARCHITECTURE.md is left out: like comments, it is for developers.
     let documents = pages().into_iter().filter(|page| !page.ends_with("ARCHITECTURE.md"));
     let shown = documents.chain(screens().into_iter().filter(is_screen));
     let mut wrong: Vec<String> = shown.flat_map(|path| phrases_in(&path, &text(&path).to_lowercase(), HOUSE)).collect();
@@ -115,7 +116,7 @@ fn documents_and_screens_are_in_plain_words() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The string literals of a Rust file at their places, without `{..}`; all else is blank. What follows `mod tests {` is
+/// The string literals of a Rust file at their places, without `{..}`; all else is blank. Text after `mod tests {` is
 /// left out.
 fn literals(source: &str) -> String {
     let source = source.split("mod tests {").next().unwrap_or_default();
@@ -127,7 +128,7 @@ fn literals(source: &str) -> String {
         match letter {
             '\n' => shown.push('\n'),
             '\\' if quoted && !raw => {
-                // A line that goes on is a line of the file still.
+                // A line break inside a literal stays, so that line numbers remain right.
                 shown.push(if letters.next() == Some('\n') { '\n' } else { ' ' });
             }
             '"' if quoted && (!hashed || letters.peek() == Some(&'#')) => {
@@ -209,7 +210,7 @@ fn files_below(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Terms that pages print and a reader would look for.
+/// The list of words (docs/reference/words.md) has the terms that pages print and a reader may look up.
 #[test]
 fn terms_of_pages_are_in_the_list_of_words() {
     let list = std::fs::read_to_string(project().join("docs/reference/words.md")).expect("the list");

@@ -72,8 +72,8 @@ fn a_column_that_was_dropped_enters_again() {
     }
 }
 
-/// y = 1 + 2 t: the variances of the coefficients, as multiples of the variance of an observation, are those of
-/// textbooks.
+/// y = 1 + 2 t: the variances of the coefficients, as multiples of the variance of an observation, equal the textbook
+/// formulas.
 #[test]
 fn a_line_has_the_textbook_variances() {
     let times: Vec<f64> = (0..10).map(f64::from).collect();
@@ -107,9 +107,9 @@ fn a_few_slow_trials_do_not_bend_the_robust_fit() {
     assert!(off(fit_non_negative_robust(&rows, &exact, &weight).unwrap()) < 1e-9);
 }
 
-/// Columns that differ by a thousandth to a millionth, like those of packets and polls if nearly every poll has one
-/// packet. Some are fitted, some are refused as dependent. The number of iterations is limited; without the limit, rare
-/// inputs would never end.
+/// Columns that differ by a thousandth to a millionth, like the numbers of packets and of polls if nearly every poll
+/// has one packet. Some are fitted, some are refused as dependent. The number of iterations is limited; without the
+/// limit, rare inputs would never end.
 #[test]
 fn nearly_dependent_columns_come_to_an_end() {
     let mut chance = crate::chance::Chance::new(5);

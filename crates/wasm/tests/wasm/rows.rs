@@ -8,8 +8,8 @@ use std::path::Path;
 use netcliff_core::host::{self, Host};
 use netcliff_core::scheme::{self, Scheme};
 
-/// Shortens a sentence of documentation to a hint: without the leading symbol, the unit, and the text for absent
-/// values.
+/// Shortens the documentation of a key to a hint: without the leading symbol (`s = 1/r: `), the unit `(s)`, and the
+/// meaning of an absent value.
 fn hint(help: &str) -> String {
     let is_symbol = |start: &str| start.len() <= "s = 1/r".len() && !start.contains("True");
     let text = match help.split_once(": ") {

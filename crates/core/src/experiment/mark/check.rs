@@ -14,7 +14,7 @@ pub struct Check {
     /// The engine that gave the curve.
     pub answerer: Option<Answerer>,
     /// The curve's value at the mark's x, or its highest value without x. For a mark without y: the x where the curve
-    /// is steepest or leaves the other one. For two curves: their ratio or difference.
+    /// is steepest or begins to differ from the other one. For two curves: their ratio or difference.
     pub value: f64,
     /// Confidence interval of `value`; None if it was not sampled.
     pub interval: Option<(f64, f64)>,
@@ -26,7 +26,7 @@ pub struct Check {
     /// True if the whole confidence interval gives the same answer as `within`; false if it crosses an end of the
     /// accepted range. None without an interval.
     pub sure: Option<bool>,
-    /// What of the curve was compared.
+    /// Property of the curve that was compared.
     pub of: Compared,
 }
 
@@ -39,7 +39,7 @@ pub enum Compared {
     Bound,
     /// The x where it is steepest.
     Steepest,
-    /// The x where it leaves another curve.
+    /// The x where it begins to differ from another curve.
     Leaves,
     /// Ratio of its value to the value of another point.
     Ratio,
@@ -152,7 +152,7 @@ fn of_name<'a>(name: &str, curve: &Curve, curves: &'a [Curve]) -> Option<&'a Cur
     curves.iter().find(|one| is_named(&one.name, name, &names) && one.answerer == curve.answerer)
 }
 
-/// Ratio or difference of two points. Their half widths are combined as those of independent samples.
+/// Ratio or difference of two points. Half widths are combined as for independent samples.
 fn against(mark: &Mark, than: &Than, curve: &Curve, curves: &[Curve]) -> Option<Had> {
     let is_own = mark.on.as_ref().is_some_and(|(on, _)| *on == than.curve);
     let other = if is_own { curve } else { of_name(&than.curve, curve, curves)? };

@@ -24,7 +24,7 @@ fn every_stated_number_has_its_distance() {
     assert_eq!(verdicts, [(Some("one"), Some(true)), (Some("other"), Some(false))]);
     assert!((found[1].error.unwrap() - 0.3).abs() < 1e-12);
     assert_eq!(checks(&mark, &[curve("alone", 13.0)])[0].curve, None);
-    // With many curves it is unknown which one is meant.
+    // With more than two curves, a mark without `on` is compared with none of them.
     assert!(checks(&mark, &[curve("one", 11.0), curve("other", 13.0), curve("third", 13.0)]).is_empty());
     let named = Mark { on: Some(("other".to_owned(), Some(0.5))), ..mark };
     let found = checks(&named, &[curve("one", 11.0), curve("other", 13.0), curve("third", 13.0)]);

@@ -1,4 +1,4 @@
-//! Marks that every possible outcome satisfies.
+//! Refuses marks that cannot fail or cannot hold, whatever the outcome of the experiment.
 
 use super::Mark;
 use super::check::{FEW, is_called};
@@ -10,16 +10,16 @@ use crate::outcome::Dimension;
 pub struct Line {
     /// Its name.
     pub name: String,
-    /// First and last x; None if nothing is along x.
+    /// Lowest and highest x; `None` if the experiment has no x axis.
     pub reach: Option<(f64, f64)>,
     /// Parameter values of its scheme, as `key=value`.
     pub settings: Vec<String>,
 }
 
-/// What is known of an experiment before it runs.
+/// Facts of an experiment that are known before it runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ruled {
-    /// The curves; None if their names come with the results.
+    /// The curves; `None` if their names are not known before the run.
     pub lines: Option<Vec<Line>>,
     /// Values that the file sets for all curves, as `key=value`.
     pub settings: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Ruled {
     pub delivers: bool,
 }
 
-/// Refuses a mark that every possible outcome satisfies; the error names the key to change.
+/// Refuses a mark that cannot fail or cannot hold, whatever the outcome; the error names the key to change.
 pub(super) fn refuse(mark: &Mark, axes: &Axes, ruled: &Ruled) -> Result<(), (&'static str, String)> {
     let dimension = mark.of.as_ref().map_or(axes.y.dimension, |of| of.dimension);
     verdict(mark)?;

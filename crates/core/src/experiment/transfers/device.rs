@@ -55,7 +55,7 @@ pub enum Coalesce {
 }
 
 impl Coalesce {
-    /// The parameters of reception, and those of transmission; in each the adaptive switch first.
+    /// The parameters of reception, then the parameters of transmission. The adaptive switch is first in each.
     pub const DIRECTIONS: [[Self; 3]; 2] =
         [[Self::AdaptiveRx, Self::RxUsecs, Self::RxFrames], [Self::AdaptiveTx, Self::TxUsecs, Self::TxFrames]];
 

@@ -268,8 +268,8 @@ impl Key {
         })
     }
 
-    /// Reads the levels that a text stands for: one value; for block sizes also a range such as `1B..1MiB`: the first
-    /// size, doubled until it would exceed the last.
+    /// Reads the levels in a text: one value or, for block sizes, a range such as `1B..1MiB`: the first size, then each
+    /// time twice the size before, up to the last.
     ///
     /// # Errors
     /// The text that cannot be read, with the accepted form.

@@ -8,9 +8,9 @@ use super::Frame;
 use crate::plot::sheet::number;
 use crate::plot::{Dot, Plot, Series, Spread, TONES, cover, swatch};
 
-/// If a line has many points, those shown are at least this far apart [drawing units].
+/// If a line has many points, only points at least this far apart are shown [drawing units].
 const APART: f64 = 64.0;
-/// A line with this many values shows each of them.
+/// Largest number of values of a line that are all shown as points.
 const FEW: usize = 16;
 
 pub fn draw(plot: &Plot, frame: &Frame) -> Markup {
@@ -93,7 +93,8 @@ fn area(plot: &Plot, frame: &Frame, run: &[Placed<'_>]) -> String {
 }
 
 fn band(plot: &Plot, frame: &Frame, run: &[Placed<'_>]) -> String {
-    // Zero's own interval is no area: it would cover decades in which nothing was measured.
+    // The interval of a zero is not drawn as an area, because the area would cover decades in which nothing was
+    // measured.
     let drawn: Vec<&Placed<'_>> = run.iter().filter(|(dot, _)| !plot.y.is_apart(dot.y)).collect();
     if drawn.len() < 2 {
         return String::new();

@@ -7,7 +7,7 @@ use super::{OTHERS, brief};
 use crate::format::{self, Unit};
 use crate::terminal::page::{Page, Tone};
 
-/// The one setting that loses least over several loads, as a line.
+/// The best setting over several loads, as a line.
 pub(super) fn for_all(advice: &Advice, loads: usize, best: &Overall) -> String {
     let of = if advice.goal.measure.key.starts_with("cpu") { "of one CPU" } else { "of the best" };
     let worst = best.worst_pps.map_or(String::new(), |pps| format!(" (at {})", format::quantity(pps, Unit::Pps)));

@@ -32,7 +32,7 @@ pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     page.finish()
 }
 
-/// The result, and whether it can be trusted.
+/// Adds the title, the verdict, and a doubt about it.
 pub(super) fn answer(page: &mut Page, report: &Rfc2544Report) {
     let title = format!("netcliff {}: forwarding by RFC 2544", report.provenance.version);
     page.paragraph(0, Tone::Strong, &title);

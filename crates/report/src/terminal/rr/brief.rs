@@ -1,4 +1,4 @@
-//! [`rr_brief`]: what `netcliff rr` prints without `-v`: the answer, the figures to act on, and doubts.
+//! [`rr_brief`]: output of `netcliff rr` without `-v`: the answer, the figures to act on, and doubts.
 
 use netcliff_transfer::rr::{OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by};
 
@@ -43,7 +43,7 @@ fn head(page: &mut Page, record: &RrRecord) {
     }
 }
 
-/// The verdict and doubts about it, as both pages begin.
+/// Adds the verdict and doubts about it, with which both pages (with and without `-v`) begin.
 pub(super) fn answer(page: &mut Page, record: &RrRecord) {
     page.paragraph(0, Tone::Strong, &format!("{}.", verdict(record)));
     page.caution(&doubts(record));
@@ -114,7 +114,7 @@ fn doubts(record: &RrRecord) -> Vec<String> {
     said
 }
 
-/// Doubts about several configurations: those that all may share are given once, with the worst of them.
+/// Doubts about several configurations. A doubt that several of them share is given once, with the worst value.
 fn doubts_of_several(rows: &[RrRecord]) -> Vec<String> {
     let mut said = Vec::new();
     let widths: Vec<f64> = rows.iter().filter_map(wide).collect();

@@ -1,4 +1,4 @@
-//! [`stream_brief`]: what `netcliff stream` prints without `-v`: the answer, the figures to act on, and doubts.
+//! [`stream_brief`]: output of `netcliff stream` without `-v`: the answer, the figures to act on, and doubts.
 
 use netcliff_core::Figure;
 use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
@@ -12,7 +12,7 @@ use crate::terminal::{SURER, WIDE, beside};
 
 /// Largest number of warnings shown; `-v` shows all.
 const WARNINGS: usize = 3;
-/// Width from which the table of a sweep shows what limited each configuration (columns).
+/// Width from which the table of a sweep shows the limit of each configuration (columns).
 const WITH_LIMITS: usize = 100;
 
 /// The verdict with doubts about it, the figures to act on, and the warnings. The rest is in
@@ -53,7 +53,7 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     page.finish()
 }
 
-/// The verdict and doubts about it, as both pages begin.
+/// Adds the verdict and doubts about it, with which both pages (with and without `-v`) begin.
 pub(super) fn answer(page: &mut Page, report: &StreamReport) {
     page.paragraph(0, Tone::Strong, &format!("{}.", verdict(report)));
     page.caution(&doubts(report));
@@ -78,7 +78,7 @@ fn verdict(report: &StreamReport) -> String {
     format!("{lead}{}{loss}{limit}", goodput(best))
 }
 
-/// Mean over the repeats, and how many have it.
+/// Mean of the goodput over the repeats, and the number of repeats that have it.
 fn mean(row: &StreamRow) -> Option<(Figure, usize)> {
     let values: Vec<f64> = row.samples.iter().filter_map(|sample| sample.goodput_bps).collect();
     Some((stats::mean(&values)?.not_negative(), values.len()))
@@ -181,7 +181,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
             (false, None) => "-".to_owned(),
         };
         let limit = row.limited_by.as_deref().filter(|_| limits).map_or(String::new(), |limit| {
-            // The figure that shows it is in the verdict and with -v.
+            // Only the name of the limit; the verdict and -v also have its evidence, in parentheses.
             format!("  {}", limit.split(" (").next().unwrap_or(limit))
         });
         lines.push(format!(
@@ -221,8 +221,8 @@ fn warnings(report: &StreamReport) -> Vec<String> {
     report.warnings.iter().filter(|warning| !is_said(warning) && !beside.contains(warning)).cloned().collect()
 }
 
-/// Configurations that ended early, and parts that a partial run lacks. The page with `-v` shows the missing figures of
-/// each configuration.
+/// Configurations that ended early and, for a partial run or one without results, the settings that were not possible.
+/// The page with `-v` shows the missing figures of each configuration.
 fn not_measured(report: &StreamReport) -> Vec<String> {
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));

@@ -101,7 +101,7 @@ fn queues(page: &mut Page, probe: &ProbeRow) {
     page.block(&lines.join("\n"));
 }
 
-/// Median and greatest latency over time, logarithmic.
+/// Adds a plot of median and largest latency over time, on a logarithmic scale.
 fn plot(page: &mut Page, probe: &ProbeRow) {
     let style = page.style();
     let points: Vec<(&ProbePoint, f64, f64)> =

@@ -54,7 +54,8 @@ pub(super) fn tcp(page: &mut Page, report: &StreamReport) {
     }
 }
 
-/// What limited the sender: the receiver's window or its own buffer. `None` if neither did for a hundredth of the time.
+/// Sentence on the limit of the sender: the receiver's window or the sender's buffer. `None` if neither limited it for
+/// at least a hundredth of the time.
 fn held_back(tcp: &TcpRow) -> Option<String> {
     let share = |limited: Option<Spread>| limited.map_or(0.0, |limited| limited.median);
     let (window, buffer) = (share(tcp.receiver_limited), share(tcp.buffer_limited));

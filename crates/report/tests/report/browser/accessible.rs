@@ -1,4 +1,4 @@
-//! axe-core finds nothing to complain about.
+//! No page has a violation of the accessibility rules of axe-core.
 
 use sha2::{Digest, Sha256};
 
@@ -19,7 +19,7 @@ fn no_page_has_a_barrier_in_any_theme_or_width() {
     for kind in KINDS {
         browser.open(&pages.file(kind), 420, "light");
         browser.eval("document.querySelectorAll('details').forEach((one) => (one.open = true))");
-        // The rows of a table are alike: three of each are looked at.
+        // The rows of a table are alike, so that the first four of each table suffice.
         browser.eval("document.querySelectorAll('tbody tr:nth-child(n+5)').forEach((one) => one.remove())");
         browser.eval(&format!("{AXE}; 0"));
         for width in [420, 1200] {

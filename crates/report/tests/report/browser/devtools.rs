@@ -18,7 +18,7 @@ pub struct Browser {
     messages: Receiver<Value>,
     session: Option<String>,
     last: u64,
-    /// Complaints of the page since it was opened: console errors, exceptions, refusals.
+    /// Problems of the page since it was opened: console errors, exceptions, blocked requests.
     pub complaints: Vec<String>,
     _profile: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Browser {
             &data,
             "about:blank",
         ];
-        // The protocol is spoken on descriptors 3 and 4.
+        // The browser reads commands from descriptor 3 and writes answers to descriptor 4.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", program])
             .args(flags)
@@ -93,7 +93,8 @@ impl Browser {
         answer["result"].clone()
     }
 
-    /// Waits for the next message that is `wanted`. Complaints that arrive before it are stored.
+    /// Waits for the next message for which `wanted` is true. Stores problems that arrive before it in
+    /// [`Self::complaints`].
     fn wait(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + PATIENCE;
         loop {

@@ -42,7 +42,8 @@ fn text_is_12_pixels_high_within_its_figure_and_apart_at_every_width() {
             }
             for (at, (words, a, figure)) in shown.iter().enumerate() {
                 for (other, b, of) in &shown[at + 1..] {
-                    // Boxes are as high as the font's tallest letters; lines of text may touch by that.
+                    // A box has the height of the font's tallest letters, so that boxes of adjacent lines may overlap
+                    // slightly.
                     let touch = a[0] < b[2] - 1.0 && b[0] < a[2] - 1.0 && a[1] < b[3] - 4.0 && b[1] < a[3] - 4.0;
                     assert!(figure != of || !touch, "{kind}, {width} px, {figure}: {words:?} lies on {other:?}");
                 }

@@ -13,8 +13,8 @@ use super::devtools::Browser;
 
 /// Cells along and down. The brightness of a cell is one digit of sixteen.
 const CELLS: (usize, usize) = (64, 40);
-/// Mean and greatest difference of cells, in steps of that brightness. Other versions of the browser smooth edges
-/// slightly differently. A test below shows the difference that a missing curve makes.
+/// Largest accepted mean and largest accepted difference of cells, in steps of brightness. Other versions of the
+/// browser smooth edges slightly differently. A test below shows that a missing curve makes a larger difference.
 const MEAN_STEPS: f64 = 0.05;
 const MOST_STEPS: u32 = 2;
 

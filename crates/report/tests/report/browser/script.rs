@@ -37,7 +37,7 @@ fn values_are_read_out_by_mouse_and_by_keys() {
         }
         let measured = text(&mut browser, &format!("{FIND} .keys li[data-key='2'] .value"));
         assert!(measured.contains('(') && measured.contains('\u{2013}'), "an interval: {measured}");
-        // From the first value to the second, in the order of the data.
+        // Keys move from the first value to the second, in the order of x.
         browser.eval(&format!("document.querySelector('{FIND} .stage').focus()"));
         browser.key("Home", "", 36);
         let first = text(&mut browser, &format!("{FIND} .spoken"));
@@ -102,7 +102,7 @@ fn a_part_is_enlarged_by_dragging_and_set_back() {
         browser.eval(&format!("document.querySelector('#figure-{figure} .stage').focus()"));
         browser.key("Escape", "", 27);
         assert_eq!(browser.eval(&format!("document.querySelector('{svg}').outerHTML")), whole, "{page}: as it was");
-        // A rectangle enlarges both ways; a double click sets back too.
+        // Dragging a rectangle enlarges both axes; a double click also resets them.
         drag(&mut browser, (0.3, 0.3), (0.6, 0.7));
         assert_ne!(browser.eval(&labels), before);
         browser.eval(&format!(
