@@ -68,7 +68,7 @@ pub enum Setting {
         /// Name such as `rx-usecs`.
         key: String,
     },
-    /// Header fields that RSS hashes of a kind of packets, as [`HashFields`] formats them.
+    /// Header fields that RSS hashes for a kind of packets, as [`HashFields`] formats them.
     HashFields {
         /// Interface.
         interface: String,

@@ -31,7 +31,7 @@ pub enum Named {
     Queue(u32, Coalesce, u32),
     /// Header split.
     HeaderSplit(bool),
-    /// Header fields that RSS hashes of a kind of packets.
+    /// Header fields that RSS hashes for a kind of packets.
     Hash(String, HashFields),
     /// The key of the RSS hash, hexadecimal.
     RssKey(String),
