@@ -64,7 +64,7 @@ fn ipv6_setting(scope: &str, name: &str, value: &str) -> io::Result<()> {
     fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/{name}"), value)
 }
 
-/// Configures IPv6 so that the kernel sends no packets of its own accord: no link-local address, no duplicate address
+/// Configures IPv6 so that the kernel sends no unrequested packets: no link-local address, no duplicate address
 /// detection, no router solicitations.
 fn quiet_ipv6(interface: &str) -> io::Result<()> {
     let quiet = [("addr_gen_mode", "1"), ("accept_dad", "0"), ("router_solicitations", "0"), ("disable_ipv6", "0")];
