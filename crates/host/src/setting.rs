@@ -310,8 +310,8 @@ impl Setting {
                 let name = CString::new(key.as_str()).map_err(io::Error::other)?;
                 let on = parse_switch(value)?;
                 ethtool::set_feature(interface, &name, on)?;
-                // A driver may switch an offload by itself (vmxnet3 LRO for an XDP program) without changing the wanted
-                // value; writing the wanted value again then has no effect.
+                // A driver may switch an offload without a request (vmxnet3 LRO for an XDP program) without changing
+                // the wanted value; writing the wanted value again then has no effect.
                 if nic::read(interface, Path::new("/sys"))?.feature(key) == Some(!on) {
                     ethtool::set_feature(interface, &name, !on)?;
                     ethtool::set_feature(interface, &name, on)?;

@@ -84,7 +84,7 @@ pub enum MeterError {
     Form {
         /// The file.
         file: String,
-        /// What was found.
+        /// The difference from the documented form.
         detail: String,
     },
 }
