@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel drops: the tracepoint skb:kfree_skb tells the reason (since 5.17) and the place, and these programs count by
- * them. consume_skb is the other tracepoint, for packets that ended well; nothing here runs for those.
+ * Counts the packets that the kernel drops. The tracepoint skb:kfree_skb reports the reason (since Linux 5.17) and the
+ * code location of a drop; the program counts by both. Packets that were processed normally pass another tracepoint,
+ * consume_skb, where no program of this file runs.
  *
- * One CPU counts into its own cells, without atomics: the kernel does not run a tracing program inside itself on one CPU, and counts
- * the runs that it left out for that (recursion_misses), which userspace reads and reports.
+ * Each CPU counts into its own cells, without atomic operations. On one CPU the kernel does not start a tracing program
+ * while that program runs. It counts the runs that it omits for this reason (recursion_misses); userspace reads and
+ * reports this count.
  */
 #include "skb.h"
 #include <bpf/bpf_tracing.h>
@@ -18,27 +20,29 @@ char LICENSE[] SEC("license") = "GPL";
 #define STACKS 4096
 #define STACK_DEPTH 127
 
-/* Sites that a CPU counts without a lookup in the hash map; a power of two. */
+/* Sites (code location and reason) that a CPU counts without a lookup in the hash map; a power of two. */
 #define CELLS 8
-/* A CPU's rate is looked at once in so many drops: the clock would cost as much as the counting. */
+/* A CPU computes its drop rate once per this number of drops: a reading of the clock costs as much as the counting. */
 #define WINDOW 1024
-/* One drop in so many is timed, for the same reason; a prime, as a factor may be a power of two. */
+/* One examined drop in this number is timed, for the same reason. It is a prime, because the sampling factor may be a
+ * power of two. */
 #define TIMED_EVERY 17
 #define MOST_FACTOR 65536
 
 #define BPF_ANY 0
 #define BPF_NOEXIST 1
 
-/* BY_RECEIVER: the socket that a packet was meant for, where the kernel gives it; BY_SOCKET: else the one that sent it. */
+/* BY_RECEIVER: the receiving socket, if the kernel reports it. BY_SOCKET: the receiving socket, otherwise the socket to
+ * which the skb belongs (the sender). */
 enum { BY_FLOW = 1, BY_PROCESS = 2, BY_STACK = 4, BY_SPACE = 8, BY_DEVICE = 16, BY_RECEIVER = 32, BY_SOCKET = 64 };
 
 /* Set before the programs are loaded. */
 const volatile __u32 has_reason;
-/* Whether the tracepoint gives the receiving socket (since 6.11). */
+/* Whether the tracepoint reports the receiving socket (since Linux 6.11). */
 const volatile __u32 has_socket;
 const volatile __u32 counts_segments;
 const volatile __u32 by;
-/* Drops/s of one CPU from which on only one in a factor is looked at; 0: never. */
+/* Drop rate of a CPU [drops/s] above which the CPU examines only one drop in `factor`; 0: it examines all drops. */
 const volatile __u64 bound_per_s;
 
 struct place {
@@ -70,25 +74,26 @@ struct cpu_drops {
 	__u64 full_places;
 	__u64 full_details;
 	__u64 full_stacks;
-	/* Of all that were seen, those while a thread of process 1 had the CPU. */
+	/* Drops, examined or not, while a thread of process 1 ran on the CPU. */
 	__u64 in_first;
-	/* Runs that were timed, and the time that they took. */
+	/* Timed runs, and their total time. */
 	__u64 timed;
 	__u64 timed_ns;
 	__u64 until_timed;
-	/* A line of the cache each two: neighbours' writes disturb nobody. */
+	/* Padding to two cache lines, so that CPUs do not write to the same line. */
 	__u64 pad[5];
 };
 
 struct cpu_drops cpus[MAX_CPUS];
 
-/* A site and its count; free where no drop was counted. */
+/* A site and its counts; the cell is free while it has counted no drop. */
 struct cell {
 	struct place place;
 	struct tally tally;
 };
 
-/* Sites share a cell by their address and reason: the first one has it, others go to the map. */
+/* Location and reason of a site select its cell. The first site of a cell owns it; other sites with the same cell are
+ * counted in the map. */
 struct cell cells[MAX_CPUS][CELLS];
 
 struct {
@@ -112,7 +117,7 @@ struct {
 	__uint(value_size, STACK_DEPTH * sizeof(__u64));
 } stacks SEC(".maps");
 
-/* Whether this drop is looked at, and for how many it stands. */
+/* Decides whether a drop is examined. Returns the number of drops that it represents; 0: it is not examined. */
 static __always_inline __u64 sampled(struct cpu_drops *c)
 {
 	__u64 factor = c->factor ? c->factor : 1;
@@ -120,7 +125,7 @@ static __always_inline __u64 sampled(struct cpu_drops *c)
 	c->seen++;
 	if (bound_per_s && !(c->seen & (WINDOW - 1))) {
 		__u64 now = bpf_ktime_get_ns(), took = now - c->window_start_ns;
-		/* At the bound a window takes so long. */
+		/* Duration of a window at a rate of `bound_per_s`. */
 		__u64 least = WINDOW * 1000000000ull / bound_per_s;
 
 		factor = took && took < least ? least / took + 1 : 1;
@@ -168,7 +173,7 @@ static __always_inline bool count_place(__u32 cpu, const struct place *place, __
 	return 1;
 }
 
-/* What a large packet is on the wire. */
+/* Returns the number of packets on the wire: the segments of a GSO packet, otherwise 1. */
 static __always_inline __u64 packets_of(struct sk_buff *skb)
 {
 	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
@@ -177,7 +182,7 @@ static __always_inline __u64 packets_of(struct sk_buff *skb)
 	return packets ? packets : 1;
 }
 
-/* Counts a drop that is one in `factor`. */
+/* Counts an examined drop `factor` times: it represents `factor` drops. */
 static __always_inline void look_at(__u64 *ctx, __u32 cpu, struct cpu_drops *c, __u64 factor)
 {
 	struct sk_buff *skb = (void *)ctx[0];

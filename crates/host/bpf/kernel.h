@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The few kernel types these programs look into. Only the members that are read are declared;
- * preserve_access_index makes libbpf find their real offsets in the running kernel's BTF (CO-RE).
+ * The kernel types that these programs read. Only the members that are read are declared; preserve_access_index makes
+ * libbpf look up their offsets in the running kernel's BTF (CO-RE).
  */
 #ifndef NETCLIFF_KERNEL_H
 #define NETCLIFF_KERNEL_H
@@ -28,7 +28,8 @@ enum bpf_map_type {
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 
-/* include/linux/ns_common.h, pid_namespace.h, pid.h: a task's ids, one for each PID namespace that it is in. */
+/* include/linux/ns_common.h, pid_namespace.h, pid.h: a task's IDs, one for each PID namespace that contains the
+ * task. */
 struct ns_common {
 	unsigned int inum;
 } __attribute__((preserve_access_index));

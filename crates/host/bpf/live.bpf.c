@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A tester in the kernel: live_send makes the frames of a trial, which the kernel runs by BPF_PROG_TEST_RUN with
- * BPF_F_TEST_XDP_LIVE_FRAMES (Linux 5.18) and redirects to the port; live_count counts and drops them where they arrive.
+ * A tester in the kernel. live_send writes the headers and the label of each frame of a trial; the kernel runs it by
+ * BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES (Linux 5.18) and redirects the frames to a port. live_count runs
+ * where the frames arrive; it counts and drops them. The label, behind the headers, contains the trial's tag, the
+ * stream, the sequence number, the time and a checksum.
  *
- * The kernel runs live_send for a batch of frames with softirqs off and then hands the batch to the port. The program waits at the
- * first frame of a batch until the last one is due, so that no frame leaves before its time. The layout of a frame is that of
- * crates/rfc2544/src/tester/frame.rs.
+ * The kernel runs live_send for a batch of frames with softirqs disabled and then hands the batch to the port. The
+ * program waits at the first frame of a batch until the last frame is due, so that no frame leaves before its time. The
+ * frame layout is defined in crates/rfc2544/src/tester/frame.rs.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -20,14 +22,14 @@ char LICENSE[] SEC("license") = "GPL";
 
 #define ETHERNET 14
 #define TAG 4
-/* Where the addresses of an untagged IPv4 frame begin; the ports follow them. */
+/* Offset of the addresses in an untagged IPv4 frame; the ports follow them. */
 #define FLOW 26
 #define LABEL 18
-/* A prefix with room for a tag, in words of eight bytes. */
+/* Length of a stream's headers as stored, with space for a VLAN tag: a multiple of eight bytes. */
 #define PREFIX 48
-/* Eight cells to each power of two. */
+/* Cells of a histogram: eight per power of two. */
 #define CELLS 512
-/* Looks at the clock in one run of the program: about 0.1 ms, several batches. */
+/* Most readings of the clock in one run of live_send: they take about 0.1 ms, longer than several batches. */
 #define LOOKS 4096
 #define LOW_48 ((1ULL << 48) - 1)
 
@@ -40,14 +42,16 @@ struct xdp_md {
 	__u32 egress_ifindex;
 };
 
-/* Set before the programs are loaded: bytes before the label in a sent frame, of its tag, of the frame, and the frame's end. */
+/* Constants, set before the programs are loaded: bytes before the label of a sent frame, bytes of its VLAN tag, bytes
+ * of the frame, its last eight bytes, and the number of streams. */
 const volatile __u32 prefix_bytes;
 const volatile __u32 tag_bytes;
 const volatile __u32 frame_bytes;
 const volatile __u64 frame_end;
 const volatile __u32 streams;
 
-/* A trial, and how far it is. One thread sends; the times are ns of CLOCK_MONOTONIC, the gap in ns / 65536. */
+/* The trial that is being sent, and its progress. Only one thread sends. Times are ns of CLOCK_MONOTONIC; `gap` is in
+ * ns / 65536. */
 struct sending {
 	__u64 start_ns;
 	__u64 stop_ns;
@@ -62,7 +66,8 @@ struct sending {
 	__u64 now_ns;
 	__u64 first_ns;
 	__u64 over;
-	/* Batches by how long after the time of their last frame they left, and by how far the gap before them was off. */
+	/* Histograms of batches: by the delay after the time at which their last frame was due, and by the difference between
+	 * `gap` and the time since the previous batch. */
 	__u64 beyond[CELLS];
 	__u64 apart[CELLS];
 } sender;
@@ -80,7 +85,7 @@ struct counting {
 	__u64 latency[CELLS];
 } counter;
 
-/* Headers by stream. */
+/* The headers of a stream's frames. */
 struct prefix {
 	__u64 words[PREFIX / 8];
 };
@@ -92,7 +97,8 @@ struct {
 	__type(value, struct prefix);
 } prefixes SEC(".maps");
 
-/* One more than the highest sequence number that arrived of each stream, with the trial's tag above it. */
+/* By stream: one more than the highest sequence number that arrived (lower 48 bits), and the trial's tag (upper 16
+ * bits). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 65536);
@@ -100,7 +106,7 @@ struct {
 	__type(value, __u64);
 } highest SEC(".maps");
 
-/* A bit for each frame that arrived. */
+/* A bit for each sequence number, set when its frame has arrived. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -140,7 +146,7 @@ static __always_inline __u32 cell(__u64 ns)
 	return (power - 2) * 8 + ((ns >> (power - 3)) & 7);
 }
 
-/* The cell of a table, with its bound where the verifier sees it. */
+/* Returns the cell of a histogram. The mask shows the verifier that the index is within bounds. */
 static __always_inline __u64 *cell_of(__u64 *table, __u64 ns)
 {
 	__u64 index = cell(ns);
@@ -174,14 +180,15 @@ static __always_inline __u64 due_ns(__u64 sequence)
 	return sender.start_ns + (sequence * sender.gap >> 16);
 }
 
-/* Begins the next batch when its last frame is due; 0: it is not due yet, or the time is over. */
+/* Waits until the last frame of the next batch is due and begins the batch. Returns 0 if it is not due after LOOKS
+ * readings of the clock, or if the trial's time is over. */
 static __always_inline int begin_batch(void)
 {
 	__u64 after = sender.next + sender.batch;
 	struct waiting waiting = {};
 	__u64 gap_ns, expected_ns;
 
-	/* The kernel waits before the first run, for a time that nobody knows beforehand. */
+	/* Time starts with the first run, because the kernel waits before it for a time that cannot be predicted. */
 	if (!sender.start_ns) {
 		sender.start_ns = bpf_ktime_get_ns();
 		sender.stop_ns = sender.start_ns + sender.most_ns;
@@ -229,7 +236,8 @@ int live_send(struct xdp_md *context)
 	prefix = bpf_map_lookup_elem(&prefixes, &stream);
 	if (!prefix)
 		return XDP_DROP;
-	/* All of it: a page comes back as the device under test has changed it. */
+	/* All headers are written for each frame: the kernel reuses the pages of earlier frames, which the device under test
+	 * may have modified. */
 	words[0] = prefix->words[0];
 	words[1] = prefix->words[1];
 	words[2] = prefix->words[2];
@@ -247,7 +255,7 @@ int live_send(struct xdp_md *context)
 	return bpf_redirect(sender.port, 0);
 }
 
-/* Whether addresses and ports are those of the stream, and the frame has its length and end. */
+/* Whether the frame has the addresses and ports of its stream, and the length of a sent frame. */
 static __always_inline int is_whole(void *data, void *end, __u32 shift, __u32 stream, __u64 length)
 {
 	struct prefix *prefix = bpf_map_lookup_elem(&prefixes, &stream);
@@ -260,7 +268,7 @@ static __always_inline int is_whole(void *data, void *end, __u32 shift, __u32 st
 	sent = (void *)prefix + sent_at;
 	if (flow[0] != sent[0] || flow[1] != sent[1] || flow[2] != sent[2])
 		return 0;
-	/* A tag may stand next to the frame, in the skb. */
+	/* The VLAN tag may be outside the frame's data, in the skb: `shift` is 0 then. */
 	if (length + tag_bytes - shift != frame_bytes)
 		return 0;
 	return 1;
@@ -309,7 +317,7 @@ int live_count(struct xdp_md *context)
 		return XDP_DROP;
 	}
 	__sync_fetch_and_add(&counter.frames, 1);
-	/* What an earlier trial left has another tag. */
+	/* An entry of an earlier trial has another tag. */
 	if (*next >> 48 == tag && (*next & LOW_48) > sequence)
 		__sync_fetch_and_add(&counter.reordered, 1);
 	else

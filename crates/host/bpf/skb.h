@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a packet is, read from its skb at any place in the kernel, and the filter that is asked of it. Shared by the programs that
- * count drops and those that follow packets.
+ * Reads a packet's header, device and socket from its skb at any place in the kernel, and applies the user's filter.
+ * Shared by the programs that count drops (drops.bpf.c) and that follow packets (trace.bpf.c).
  */
 #ifndef NETCLIFF_SKB_H
 #define NETCLIFF_SKB_H
@@ -52,7 +52,7 @@ struct net_device___link {
 	char name[DEVICE_NAME];
 } __attribute__((preserve_access_index));
 
-/* include/net/sock.h, include/linux/net.h, include/linux/fs.h: what a socket is known by. */
+/* include/net/sock.h, include/linux/net.h, include/linux/fs.h: the members that identify a socket. */
 struct in6_addr {
 	__u8 bytes[16];
 };
@@ -99,24 +99,25 @@ struct skb_shared_info {
 	unsigned short gso_segs;
 } __attribute__((preserve_access_index));
 
-/* The words of a packet's header that a filter tests: crates/core/src/filter.rs has the same. */
+/* The words of a packet's header that a filter tests; crates/core/src/filter.rs defines the same words. */
 enum word {
 	W_VERSION,  /* 4, 6, 5 for ARP and RARP (which have addresses of IPv4), or 0 for none of these */
 	W_ETHERTYPE,
 	W_PROTOCOL, /* of IP */
-	W_SRC,      /* four words; IPv4 has the first */
+	W_SRC,      /* four words; IPv4 uses the first */
 	W_DST = W_SRC + 4,
-	W_SPORT = W_DST + 4, /* 0x10000 where the packet has none */
+	W_SPORT = W_DST + 4, /* NO_PORT if the packet has no ports */
 	W_DPORT,
-	W_LENGTH,   /* from the link layer header on, as tcpdump counts */
-	W_INNER,    /* the protocol behind IPv6's fragment header; else W_PROTOCOL */
+	W_LENGTH,   /* with the link-layer header, as tcpdump counts it */
+	W_INNER,    /* the protocol after an IPv6 fragment header; otherwise equal to W_PROTOCOL */
 	WORDS = 16,
 };
 
 #define NO_PORT 0x10000
 #define TESTS 64
 
-/* One step: does the word, masked, lie within low..high? If so go on at `yes`, else at `no`; TESTS: accepted, TESTS + 1: refused. */
+/* One step of a filter. If the masked word is within low..=high, the filter continues at step `yes`, otherwise at step
+ * `no`. Step TESTS means that the packet is accepted, TESTS + 1 that it is rejected. */
 struct test {
 	__u8 word;
 	__u8 yes;
@@ -144,7 +145,8 @@ struct header {
 	__u32 w[WORDS];
 };
 
-/* The largest part of a packet that is looked at: IPv6's header; IPv4's without options together with the start of the next. */
+/* Bytes read from the start of the IP header: an IPv6 header, or an IPv4 header without options and the 20 bytes after
+ * it. */
 #define LOOK 40
 
 static __always_inline void read_ports(struct header *h, const __u8 *next)
@@ -158,8 +160,9 @@ static __always_inline void read_ports(struct header *h, const __u8 *next)
 }
 
 /*
- * Where IP begins. The header offsets of an skb are set as it travels: on the way in the link layer's is set first and the network
- * layer's may be that of nobody yet, on the way out it is the other way round.
+ * Returns the offset of the IP header from skb->head, and in `link` the length of the link-layer header (0: none or not
+ * known). On the receive path the kernel sets the offset of the link-layer header first, and the offset of the network
+ * header may still be stale; on the send path it sets the network header's offset first.
  */
 static __always_inline __u32 network_of(struct sk_buff *skb, __u32 *link)
 {
@@ -172,14 +175,14 @@ static __always_inline __u32 network_of(struct sk_buff *skb, __u32 *link)
 		*link = net - mac;
 		return net;
 	}
-	/* A queued skb keeps other things where its device was: a read through it fails then, and the type stays. */
+	/* In a queued skb the memory of `dev` may contain other data. If the read fails, the type stays ARPHRD_ETHER. */
 	bpf_probe_read_kernel(&type, sizeof(unsigned short), &skb->dev->type);
 	type &= 0xffff;
 	*link = type == ARPHRD_ETHER || type == ARPHRD_LOOPBACK ? ETH_HLEN : 0;
 	return mac + *link;
 }
 
-/* Reads what a filter may ask, and a flow is named by. */
+/* Reads the header words that filters test and that identify a flow. */
 static __always_inline void read_header(struct sk_buff *skb, struct header *h)
 {
 	__u8 bytes[LOOK] = {}, next[4] = {};
@@ -190,7 +193,7 @@ static __always_inline void read_header(struct sk_buff *skb, struct header *h)
 	h->w[W_SPORT] = NO_PORT;
 	h->w[W_DPORT] = NO_PORT;
 	h->w[W_ETHERTYPE] = ntohs(skb->protocol);
-	/* The length from the data on, which may already be behind the headers. */
+	/* skb->len counts from skb->data, which may already point behind the headers. */
 	length = skb->len + (data - at);
 	h->w[W_LENGTH] = length + link;
 	if (bpf_probe_read_kernel(bytes, LOOK, head + at))
@@ -232,26 +235,28 @@ static __always_inline void read_header(struct sk_buff *skb, struct header *h)
 			h->w[W_INNER] = next[0];
 		read_ports(h, next);
 	} else if (h->w[W_ETHERTYPE] == ETH_P_ARP || h->w[W_ETHERTYPE] == ETH_P_RARP) {
-		/* Of IPv4 on Ethernet: the sender's and the target's address. */
+		/* The addresses of sender and target, for IPv4 on Ethernet. */
 		h->w[W_VERSION] = 5;
 		h->w[W_SRC] = bytes[14] << 24 | bytes[15] << 16 | bytes[16] << 8 | bytes[17];
 		h->w[W_DST] = bytes[24] << 24 | bytes[25] << 16 | bytes[26] << 8 | bytes[27];
 	}
 }
 
-/* Network namespaces by inode number, and how many; none: all. */
+/* Inode numbers of the selected network namespaces, and their number; 0 selects all namespaces. */
 #define SPACES 4
 const volatile __u32 spaces[SPACES];
 const volatile __u32 spaces_count;
-/* include/uapi/linux/nsfs.h (the first namespaces since Linux 6.18), fs/proc/generic.c: numbers of namespaces lie from here on. */
+/* Smallest inode number of a namespace. Sources: include/uapi/linux/nsfs.h (initial namespaces since Linux 6.18),
+ * fs/proc/generic.c. */
 #define FIRST_SPACE 0xeffffff0
 
-/* include/net/tcp_states.h: sockets that are less than a socket. */
+/* include/net/tcp_states.h: states in which the kernel has a smaller structure than `struct sock`, without
+ * sk_socket. */
 #define TCP_TIME_WAIT 6
 #define TCP_NEW_SYN_RECV 12
 #define AF_INET6 10
 
-/* Whose a packet is: zero where that is not known. */
+/* Socket, network namespace and device of a packet; members that are not known are 0. */
 struct owner {
 	__u64 socket; /* inode number */
 	__u32 space;  /* inode number of the network namespace */
@@ -263,8 +268,9 @@ struct owner {
 };
 
 /*
- * The namespace of the packet's device, else of its socket. Where a packet has no device any more (a socket's queue keeps other things
- * there) what is read is no namespace's number.
+ * Returns the inode number of the network namespace of the packet's device; 0 if it is not known. In a socket's queue
+ * the memory of `dev` contains other data; the value read then is below FIRST_SPACE. space_of uses the socket's
+ * namespace instead if the device's is not known.
  */
 static __always_inline __u32 device_space(struct sk_buff *skb)
 {
@@ -283,7 +289,7 @@ static __always_inline __u32 space_of(struct sk_buff *skb, struct sock *sk)
 	return space < FIRST_SPACE ? 0 : space;
 }
 
-/* Whether the packet is in one of the namespaces that are asked for, or in none that is known. */
+/* Whether the packet is in a selected namespace, or its namespace is not known. */
 static __always_inline bool in_spaces(struct sk_buff *skb, struct sock *sk)
 {
 	__u32 space;

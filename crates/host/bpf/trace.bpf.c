@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The path of single packets: when each function that touches them begins, from the first that is seen until they are consumed or dropped.
+ * Records the paths of single packets: the time at which each traced function that handles a packet begins, from the
+ * first such function until the packet is consumed or dropped.
  *
- * A packet is known by the address of its skb while that lives. Not each end is seen, and the kernel uses the address again: a path ends
- * where another packet of its flow stands at the address, or where it comes to its first place and device again.
+ * A packet is identified by the address of its skb. The programs do not see the end of every packet, and the kernel
+ * reuses the addresses. A path therefore also ends when another packet of its flow is seen at the address, or when a
+ * packet at the address reaches the path's first place and device again.
  *
- * Places are tracepoints, which every kernel has, and functions
- * (fentry, which needs neither kprobes nor debug symbols); userspace leaves out those that this kernel does not have.
+ * Places are tracepoints and functions (fentry, which needs neither kprobes nor debug symbols). Userspace does not load
+ * the programs of places that this kernel lacks.
  */
 #include "skb.h"
 #include <bpf/bpf_tracing.h>
@@ -16,9 +18,9 @@ char LICENSE[] SEC("license") = "GPL";
 #define MOST_PACKETS 1024
 #define BPF_NOEXIST 1
 
-/* Packets that may still begin to be followed; userspace sets it. */
+/* Number of packets that may still be selected for following; set by userspace. */
 __s64 wanted;
-/* Least time between two that begin, so that few packets a second are followed however many come. */
+/* Least time between the selection of two packets [ns]; it limits the number of packets followed per second. */
 const volatile __u64 spacing_ns;
 const volatile __u32 has_reason;
 __u64 last_begin_ns;
@@ -39,7 +41,7 @@ struct event {
 	struct owner owner;
 };
 
-/* What is known of a packet from where it was seen first. */
+/* Data of a followed packet, stored at the first place of its path. */
 struct following {
 	__u32 number;
 	__u32 first_place;
@@ -60,9 +62,10 @@ struct {
 	__uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
-/* Places by number: crates/host/src/drops/trace.rs reads the names from the programs. */
+/* Numbers of the places that end a path. Each program's name contains the number and name of its place;
+ * crates/host/src/drops/trace.rs reads them. */
 enum { DROPPED = 1, CONSUMED = 2, COPIED = 8 };
-/* How a path ends: the packet was freed or given to a program; another one has its address. */
+/* Why a path ended: the packet was freed or passed to a program, or another packet has its address. */
 enum { ENDED = 1, REUSED = 2 };
 
 static __always_inline bool is_end(__u32 place)
@@ -70,7 +73,8 @@ static __always_inline bool is_end(__u32 place)
 	return place == DROPPED || place == CONSUMED || place == COPIED;
 }
 
-/* IPv4's identification and TCP's sequence number: other ones in each packet of a flow, and the same along its way. 0: not known. */
+/* IPv4 identification and TCP sequence number, combined. They differ between packets of a flow and do not change on a
+ * packet's path. 0: not known. */
 static __always_inline __u64 mark_of(struct sk_buff *skb, const struct header *h)
 {
 	unsigned char *head = skb->head;
@@ -86,7 +90,7 @@ static __always_inline __u64 mark_of(struct sk_buff *skb, const struct header *h
 	return (__u64)sequence << 16 | first[4] << 8 | first[5];
 }
 
-/* Whether another packet has this address now. */
+/* Whether the address now belongs to another packet. */
 static __noinline bool is_another(struct sk_buff *skb, const struct following *known, __u32 place)
 {
 	struct header h;
@@ -118,7 +122,7 @@ static __noinline bool begin(struct sk_buff *skb, __u64 now, __u32 place, struct
 	read_header(skb, &h);
 	if (!accepts(&h))
 		return 0;
-	/* Two CPUs may pass at once: one more than wanted is not. */
+	/* Two CPUs may pass the check above at the same time; the atomic decrement admits only `wanted` packets. */
 	if (__sync_fetch_and_add(&wanted, -1) <= 0)
 		return 0;
 	last_begin_ns = now;
@@ -169,14 +173,14 @@ static __always_inline int touched(struct sk_buff *skb, __u32 place, __u64 locat
 	if (!known && wanted <= 0)
 		return 0;
 	now = bpf_ktime_get_ns();
-	/* The end of a packet has been seen at its first place, too, where that is an end. */
+	/* No comparison at a place that ends paths: the path of this address ends there in any case. */
 	if (known && !is_end(place) && is_another(skb, known, place)) {
 		tell(skb, known, now, place, 0, 0, REUSED);
 		bpf_map_delete_elem(&followed, &key);
 		known = 0;
 	}
 	if (!known) {
-		/* A packet's end is no begin. */
+		/* A path does not begin at a place that ends paths. */
 		if (is_end(place) || !begin(skb, now, place, &new))
 			return 0;
 		known = &new;

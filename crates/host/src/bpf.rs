@@ -41,10 +41,10 @@ unsafe impl<T> Send for Mapped<T> {}
 unsafe impl<T> Sync for Mapped<T> {}
 
 impl<T> Mapped<T> {
-    /// Maps the first `count` values of a map that can be mapped.
+    /// Maps the first `count` values of a map. The map must allow mmap(2), as an array with BPF_F_MMAPABLE does.
     ///
     /// # Errors
-    /// There is nothing to map, or the kernel refuses it.
+    /// `count` is 0, or the kernel refuses the mapping.
     pub(crate) fn new(map: BorrowedFd<'_>, count: usize) -> io::Result<Self> {
         let bytes = NonZeroUsize::new(count * size_of::<T>()).ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;

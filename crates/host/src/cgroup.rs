@@ -65,8 +65,8 @@ pub(crate) fn groups(root: &Path, process: &str) -> Vec<Group> {
     table.lines().filter_map(of).flatten().collect()
 }
 
-/// Number of times that the CPU quota of a process's cgroups, or of a group above them, was exhausted; `None` if none
-/// of the groups can be read.
+/// Number of times that the CPU quota of a process's cgroups, or of a group above them, was exhausted, summed over
+/// these groups. `None` if none of the groups can be read.
 pub(crate) fn throttled(root: &Path, process: &str) -> Option<u64> {
     let counts = groups(root, process).into_iter().filter_map(|group| field(&group.stat()?, "nr_throttled"));
     counts.reduce(|a, b| a + b)
@@ -129,8 +129,8 @@ impl Quotas {
         Self { groups, counted }
     }
 
-    /// CPU use of each group with a quota until a later reading (`seconds` later), the group closest to its limit
-    /// first. Groups that used no CPU time are omitted.
+    /// CPU use of each group with a quota between this reading and a later one (`seconds` later), the group closest to
+    /// its limit first. Groups that used no CPU time are omitted.
     pub(crate) fn until(&self, later: &Self, seconds: f64) -> Vec<QuotaMoment> {
         let of = |(group, now): (&Group, &Quota)| {
             let then = self.counted.get(group)?;

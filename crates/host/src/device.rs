@@ -43,7 +43,7 @@ pub enum DeviceError {
         /// Names of the existing devices.
         there: String,
     },
-    /// It needs root.
+    /// The process lacks the right to change them.
     #[error(
         "the settings of {interface} cannot be changed: this needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) on its host"
     )]
@@ -94,9 +94,9 @@ pub enum DeviceError {
 pub struct DeviceHold {
     interface: String,
     found: DeviceState,
-    /// Whether speed and duplex were originally negotiated or set manually.
+    /// Original setting of the link, negotiated or manual; `None` if the driver does not report it.
     found_link: Option<LinkSetting>,
-    /// True: the far end of the link does not negotiate.
+    /// True after a link did not come up by negotiation: speed and duplex are then set manually.
     by_hand: bool,
     was_up: bool,
     left_over: Vec<String>,
@@ -157,8 +157,9 @@ impl DeviceHold {
     /// offloads.
     ///
     /// # Errors
-    /// A setting that this device does not have or a value that is impossible, or the driver refuses a value. Changes
-    /// made until then remain until they are restored.
+    /// The device lacks a setting, a value is impossible, the driver refuses a value, or the link does not come up.
+    /// Changes made before the error remain until they are restored. An offload that the driver refuses is no error;
+    /// the returned state shows it.
     pub fn bring_to(&mut self, wanted: &DeviceState) -> Result<DeviceState, DeviceError> {
         self.accept(wanted)?;
         let now = DeviceState::of(&read(&self.interface)?);

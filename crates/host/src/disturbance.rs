@@ -1,8 +1,8 @@
 //! Disturbances of a measurement that appear in counters and settings: throttling, changed CPU frequency, interrupts
 //! moved to other CPUs, packets dropped before a socket, exhausted cgroup quotas.
 //!
-//! [`Disturbances::since`] compares two readings, before and after: one sentence each. Values that this machine does
-//! not report are left out.
+//! [`Disturbances::since`] compares two readings, before and after, and describes each disturbance in a sentence.
+//! Values that this machine does not report are left out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Disturbances {
         Self::read(Path::new("/"))
     }
 
-    /// Reads only the frequencies, which is cheap.
+    /// Reads only the frequencies, which takes less time than all values.
     pub fn frequencies_of_this_host() -> Self {
         Self { frequency_khz: frequencies(&cpus(Path::new("/"))), ..Self::default() }
     }
@@ -160,7 +160,7 @@ fn frequencies(cpus: &[(u32, PathBuf)]) -> BTreeMap<u32, (u64, u64)> {
     cpus.iter().filter_map(frequency).collect()
 }
 
-/// Highest / lowest - 1.
+/// Relative difference of two frequencies: highest / lowest - 1; 0 if the lowest is 0.
 fn share((low, high): &(u64, u64)) -> f64 {
     if *low == 0 { 0.0 } else { *high as f64 / *low as f64 - 1.0 }
 }

@@ -1,8 +1,8 @@
 //! Files that others may have written: [`open`], [`bytes`], [`text`]; and all files that a user names for writing:
 //! [`write()`], [`append`], [`check`]. Their paths may name anything.
 //!
-//! Only regular files are read, and no more than requested: a FIFO would block, a device never ends, and the length
-//! reported by stat may differ from the content.
+//! Only regular files are read, and no more than requested: a FIFO would block, reading a device may never end, and the
+//! length reported by stat may differ from the content.
 //!
 //! Only regular files are replaced, and completely: a failure leaves the old file unchanged. Terminals, pipes and other
 //! character devices are written to and remain what they are. Directories, sockets, block devices and links of other
@@ -29,7 +29,7 @@ pub const MOST_BYTES: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval between two attempts to write to a pipe.
 const LOOK: Duration = Duration::from_millis(10);
-/// More symbolic links than any reasonable path has.
+/// Most symbolic links that are followed: the kernel's own limit (MAXSYMLINKS).
 const MOST_LINKS: usize = 40;
 
 /// Opens a regular file for reading, following symbolic links.
@@ -50,7 +50,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// The whole content of a regular file.
 ///
 /// # Errors
-/// Those of [`open`]; it has more than `most_bytes`, or cannot be read.
+/// The errors of [`open`]; the file has more than `most_bytes`, or cannot be read.
 pub fn bytes(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -63,7 +63,7 @@ pub fn bytes(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 /// The whole content of a regular text file.
 ///
 /// # Errors
-/// Those of [`bytes`]; it is not UTF-8.
+/// The errors of [`bytes`]; the content is not UTF-8.
 pub fn text(path: &Path, most_bytes: u64) -> io::Result<String> {
     String::from_utf8(bytes(path, most_bytes)?).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
@@ -123,7 +123,7 @@ pub fn write(path: &Path, bytes: &[u8], form: Form, gives_up: &dyn Fn() -> bool)
 /// Checks before the work whether [`write()`] would probably succeed; makes no lasting changes.
 ///
 /// # Errors
-/// Those of [`write()`], except for a full disk and a pipe without a reader.
+/// The errors of [`write()`], except for a full disk and a pipe without a reader.
 pub fn check(path: &Path) -> io::Result<()> {
     match target(path)? {
         Target::Stream => Ok(()),
@@ -139,7 +139,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 /// as by [`write()`].
 ///
 /// # Errors
-/// As [`write()`].
+/// The errors of [`write()`].
 pub fn append(path: &Path, gives_up: &dyn Fn() -> bool) -> io::Result<Appender> {
     let to = match target(path)? {
         Target::Stream => To::Stream(Stream::open(path, gives_up)?),
@@ -166,7 +166,7 @@ enum To {
 }
 
 impl Appender {
-    /// Adds all bytes. If a write to a regular file fails, none of them stays in it.
+    /// Adds all bytes. If a write to a regular file fails, the file is cut back to its former length.
     ///
     /// # Errors
     /// The disk is full, or nobody reads the pipe.
@@ -487,7 +487,7 @@ mod tests {
         let begun = Instant::now();
         let told = write(&pipe, b"x", Form::default(), &|| true).unwrap_err().to_string();
         assert!(told.contains("nobody reads"), "{told}");
-        // A reader that reads gets all bytes; for one that stops the write ends with an error.
+        // A reader that reads gets all bytes. If the reader does not read, the write ends with an error.
         let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
         written(&pipe, "page").unwrap();
         let told = write(&pipe, &vec![b'x'; 1 << 20], Form::default(), &|| true).unwrap_err();

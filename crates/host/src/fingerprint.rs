@@ -60,8 +60,8 @@ fn collect(host: &Inventory, nics: &[Nic]) -> Facts {
     facts
 }
 
-/// The facts of a measurement in a namespace testbed: the host's, both ends of the veth pair, the sysctls
-/// as the host under test has them, and how it receives.
+/// The facts of a measurement in a namespace testbed: the facts of the host, of both ends of the veth pair and of the
+/// testbed's reception options, and the sysctls of the host under test's namespace.
 ///
 /// # Errors
 /// When a namespace cannot be entered or its links cannot be listed.
@@ -199,7 +199,7 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
     (!items.is_empty()).then(|| joined(items))
 }
 
-/// Most facts that the sentence names.
+/// Most facts that the sentence of [`changed_meanwhile`] names.
 const NAMED: usize = 5;
 
 /// A sentence that lists which conditions changed between the two fingerprints; `None` if nothing changed.

@@ -1,7 +1,7 @@
 //! Finds the rule of this host's packet filter that drops an incoming flow.
 //!
-//! The ruleset is the output of `nft -j list ruleset` (libnftables-json(5)). It has the rules of iptables-nft, but not
-//! those of iptables-legacy. A condition that this module does not understand is treated as possibly true.
+//! The ruleset is the output of `nft -j list ruleset` (libnftables-json(5)). It contains the rules of iptables-nft, but
+//! not the rules of iptables-legacy. A condition that this module does not understand is treated as possibly true.
 
 mod rules;
 

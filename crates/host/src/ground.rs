@@ -26,7 +26,7 @@ use std::{
 
 /// Number of the loopback device in each namespace (LOOPBACK_IFINDEX, net/core/dev.c).
 const LOOPBACK: u32 = 1;
-/// Most times that a device's state is read again because it changed during the reading.
+/// Most times that the devices' state is read in one call, because it changed during the reading.
 const MOST_LOOKS: usize = 8;
 /// Size of the largest kernel message (bytes).
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -49,7 +49,7 @@ struct Device {
     mtu_bytes: Option<u32>,
 }
 
-/// Changes, each as the number of its device and a phrase.
+/// Changes, each as the index of its device (0: no device) and a phrase.
 type Said = Vec<(u32, String)>;
 
 /// Watches the devices of a network namespace: their last known state, and their changes.
@@ -106,8 +106,8 @@ impl Ground {
                 said.push((0, format!("the kernel does not report its devices any more: {error}")));
                 break;
             }
-            // A change may begin between this request and the reading of the devices, and be seen only in part; one
-            // more round then reads the rest.
+            // A change that begins between this request and the reading of the devices may be seen only in part. The
+            // next round reads the rest.
             if said == before {
                 break;
             }
@@ -250,7 +250,7 @@ impl Cpus {
     }
 }
 
-/// Most changes that a sentence names; it counts the others.
+/// Most changes that a sentence names; the other changes are only counted.
 const MOST_TOLD: usize = 4;
 
 /// Changes of devices, addresses, CPUs and threads as one sentence; `None` if there was no change.

@@ -29,25 +29,26 @@
 //! # The testbeds
 //!
 //! `host::testbed::netns` makes two network namespaces joined by veth. The sender's packets enter the kernel by
-//! AF_PACKET; RPS steers reception to the CPU under test: interrupt (IPI) > softirq (`process_backlog`) > application,
-//! the three priorities of the theory. Every change to the host is journalled and synced before it is made; the next
-//! start undoes what a killed run left. `host::cpu` accounts for CPU time by eBPF, procfs or a soaker thread, and
-//! always names the method.
+//! AF_PACKET; RPS steers reception to the CPU under test. That CPU then works at the three priorities of the model:
+//! interrupt (the IPI), softirq (`process_backlog`) and, lowest, the application. Every change to the host is
+//! journalled and synced before it is made; the next start undoes what a killed run left. `host::cpu` accounts for CPU
+//! time by eBPF, procfs or a soaker thread, and always names the method.
 //!
 //! `host::testbed::vm` boots a guest of QEMU with a NIC that a real driver drives. netcliff is the guest's only program
 //! and serves as `netcliff agent --stdio` by a virtio port (`cli::commands::guest`); `find::of` measures it like any
 //! other host. The NIC's wire is a tap in an anonymous namespace. QEMU gets its initramfs, tap and sockets as
 //! descriptors and dies with the thread that started it, so no file, interface or namespace with a name remains.
-//! Experiments with `[[device]]` (`cli::commands::run::device`) and `advise --try` send such a guest settings and loads
-//! as checks of one `find` (`FindOptions::check_loads_pps`). `scheme::Gap` describes where QEMU's NICs differ from
-//! Intel's (`sim::schemes::linux::gaps`; the naive referee does not model it); `host::nic::scheme` decides which of
-//! these differences a guest's NIC has, by the version in the name of QEMU's machine.
+//! Experiments with `[[device]]` (`cli::commands::run::device`) and `advise --try` send such a guest settings, and
+//! loads that one run of `find` then measures (`FindOptions::check_loads_pps`). `scheme::Gap` describes where QEMU's
+//! NICs differ from Intel's (`sim::schemes::linux::gaps`; the slow reference simulator, `sim::referee`, does not model
+//! it); `host::nic::scheme` decides which of these differences a guest's NIC has, by the version in the name of QEMU's
+//! machine.
 //!
 //! # Drops
 //!
 //! `host::drops` counts drops at the kernel's tracepoint skb:kfree_skb (`bpf/drops.bpf.c`). It takes the names of
 //! reasons from the kernel's BTF, the names of places from the kernel's symbols, and has rules for what to do about a
-//! drop. A filter (`core::filter`, tcpdump's language, pure) is compiled to steps that the eBPF programs apply to the
+//! drop. A filter (`core::filter`, in tcpdump's language) is compiled to steps that the eBPF programs apply to the
 //! words of a packet's header (`bpf/skb.h`; `core` has the same interpreter for tests). `host::drops::ledger` combines
 //! reasons, counters and the counts of sender and receiver into a `core::ledger::Ledger`; `trial::ledger` runs the
 //! trial that the ledger describes, for `find` (`wire_bench::ledger`), `rfc2544` (`rfc2544::kernel::ledger`; the

@@ -2,11 +2,12 @@
 //! redirects to a port (BPF_PROG_TEST_RUN with BPF_F_TEST_XDP_LIVE_FRAMES, Linux 5.18). The other counts and drops the
 //! frames where they arrive.
 //!
-//! A trial is one system call: the kernel waits for grace periods of RCU (5 to 30 ms) before the first and after the
-//! last frame, where it changes the dispatcher of XDP programs. [`Stopper`] ends it early.
+//! A trial is one system call. Before the first and after the last frame the kernel changes its dispatcher of XDP
+//! programs and waits for grace periods of RCU (5 to 30 ms). [`Stopper`] ends a trial early.
 //!
 //! Frames leave in batches. A batch leaves when its last frame is due, so that no frame is early; its first frame is
-//! late by the length of the batch. The port counts what left and what the far end's ring refused ([`PortCounts`]).
+//! late by the length of the batch. The port counts the frames that left and the frames that the far end's ring refused
+//! ([`PortCounts`]).
 
 #[cfg_attr(have_bpf, path = "live/kernel.rs")]
 #[cfg_attr(not(have_bpf), path = "live/absent.rs")]
@@ -18,7 +19,7 @@ pub use programs::{Live, Stopper};
 
 use crate::rtnl::Rtnl;
 
-/// Most frames of a trial: each has a bit in the kernel.
+/// Most frames of a trial: an eBPF map has a bit for each, set when the frame has arrived.
 pub const MOST_FRAMES: u64 = 1 << 27;
 /// Longest frame without FCS (bytes). The frame, its headroom and the kernel's own data fit one page.
 pub const LONGEST: usize = 3_300;
@@ -28,11 +29,12 @@ pub const PREFIX_BYTES: usize = 48;
 /// The frames that the programs make and count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frames {
-    /// A frame without FCS; its headers and its label are written by the program.
+    /// A frame without FCS. The program overwrites its headers and its label (the trial's tag, the stream, the sequence
+    /// number, the time and a checksum, bpf/live.bpf.c).
     pub template: Vec<u8>,
-    /// Bytes before the label, with the tag.
+    /// Bytes before the label, including a VLAN tag.
     pub prefix_bytes: usize,
-    /// Bytes of a VLAN tag.
+    /// Bytes of the VLAN tag; 0 without a tag.
     pub tag_bytes: usize,
     /// Headers of each stream, `prefix_bytes` each. Frames belong to the streams in turn.
     pub prefixes: Vec<Vec<u8>>,
@@ -49,12 +51,12 @@ pub struct Trial {
     pub gap_ns: f64,
     /// Frames that leave together.
     pub batch: u32,
-    /// Time after the first frame from which on no further batch begins \[ns\]. The first frame's time is that of the
-    /// program's first run.
+    /// Time after which no further batch begins \[ns\]. It counts from the program's first run, when the first frame is
+    /// due.
     pub most_ns: u64,
     /// Index of the port that sends, in the network namespace of the thread that sends.
     pub port: u32,
-    /// Whether the counting program takes the latency of each frame, which costs a reading of the clock.
+    /// Whether the counting program measures the latency of each frame, which costs one reading of the clock per frame.
     pub measures: bool,
     /// Number of the frame whose latency is recorded; `None` if no latency of a single frame is recorded.
     pub tagged: Option<u64>,
@@ -65,18 +67,18 @@ pub struct Trial {
 pub struct Sent {
     /// Frames handed to the port.
     pub frames: u64,
-    /// Whether the time ended before all frames had left.
+    /// Whether the trial ended before all frames had left: after [`Trial::most_ns`], or by a [`Stopper`].
     pub over: bool,
     /// Times at which the first and the last batch left [ns of `CLOCK_MONOTONIC`]; 0: no batch left.
     pub span_ns: [u64; 2],
     /// Number of batches by their delay after the time at which their last frame was due: (ns, number).
     pub beyond: Vec<(u64, u64)>,
-    /// Number of batches by the difference between the time since the previous batch and [`Trial::gap_ns`]: (ns,
-    /// number).
+    /// Number of batches by the absolute difference between the time since the previous batch and [`Trial::gap_ns`]:
+    /// (ns, number).
     pub apart: Vec<(u64, u64)>,
 }
 
-/// What the counting program received.
+/// Counts of the counting program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Different frames of the trial, intact.
@@ -87,7 +89,8 @@ pub struct Counted {
     pub reordered: u64,
     /// Frames of the trial that were modified on the path.
     pub corrupt: u64,
-    /// Frames that are not the tester's, which the program passes on to the kernel.
+    /// Frames without the trial's tag, which the program passes on to the kernel. Frames too short for a label are
+    /// passed on without being counted.
     pub foreign: u64,
     /// Number of frames by latency: (ns, number). Empty unless the latency is measured.
     pub latency: Vec<(u64, u64)>,
@@ -121,7 +124,7 @@ impl PortCounts {
     }
 }
 
-/// Middle of a cell of the programs' tables \[ns\]: eight cells to each power of two.
+/// Middle of a cell of the programs' histograms \[ns\]: eight cells per power of two.
 #[cfg_attr(not(have_bpf), allow(dead_code, reason = "the tables are the programs'"))]
 fn middle_ns(cell: usize) -> u64 {
     if cell < 16 {

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Smallest and largest size of one of the two buffers (bytes): larger than every cache of a desktop, and affordable on
-/// a small host.
+/// Smallest and largest size of one of the two buffers (bytes). The smallest exceeds the last-level cache of most
+/// desktop CPUs; the largest fits the memory of a small host.
 const BUFFER_BYTES: (u64, u64) = (32 << 20, 256 << 20);
 
 /// Size of a buffer that the last-level cache cannot hold: four times the cache, at least 32 MiB and at most 256 MiB
@@ -56,8 +56,8 @@ mod tests {
         assert_eq!(buffer_bytes(&cpu(1 << 30)), 256 << 20);
     }
 
-    /// Plausible bounds: from an embedded board to the fastest machine. A cache is not slower than memory in at least
-    /// one of eight pairs. A pair fails if another program takes the CPU only in its second half; if that happens in
+    /// The bounds are plausible from an embedded board to the fastest machine. In at least one of eight pairs the cache
+    /// is faster than memory. A pair fails if another program takes the CPU only in its second half; if that happens in
     /// one of four pairs, all eight fail once in 6e4 runs.
     #[test]
     fn a_rate_that_can_be() {

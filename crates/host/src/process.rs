@@ -1,4 +1,5 @@
-//! Distinguishes a process from a later one with the same pid.
+//! Processes and threads: their identity (which differs from that of a later process with the same pid), scheduler
+//! times, descendants, and signals.
 
 use crate::{procfs, system};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -27,7 +28,7 @@ pub fn scheduled(pid: u32, tid: u32) -> Option<Scheduled> {
     Some(Scheduled { ran_ns: columns.next()?.ok()?, waited_ns: columns.next()?.ok()? })
 }
 
-/// Name of a process without control characters; `?` if it has ended.
+/// Name of a process, with `?` in place of control characters; only `?` if the process has ended.
 pub(crate) fn name(pid: u32) -> String {
     let name = procfs::text(format!("/proc/{pid}/comm")).unwrap_or_else(|| "?".to_owned());
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
@@ -37,7 +38,7 @@ pub(crate) fn name(pid: u32) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessId {
-    /// Process id as seen by this process.
+    /// Process ID in the PID namespace of this process.
     pub pid: u32,
     /// Start time (clock ticks since boot), field 22 of `/proc/PID/stat`, see proc_pid_stat(5).
     pub start_time: u64,
@@ -95,7 +96,8 @@ pub(crate) fn other_pid_namespace() -> Option<u64> {
     (inode != FIRST).then_some(inode)
 }
 
-/// A process and all running descendants that are still linked to it by their parents; itself first.
+/// A process, and all its running descendants whose chain of parents still leads to it. The process is first. Zombies
+/// are left out.
 pub fn tree(root: u32) -> Vec<ProcessId> {
     let pids = procfs::names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
     let parents: Vec<(u32, u32)> = pids.filter_map(|pid| Some((pid, parent_of(pid)?))).collect();
@@ -139,7 +141,7 @@ pub fn home_directory() -> Option<PathBuf> {
     let map = procfs::text("/proc/self/uid_map").unwrap_or_default();
     let words: Vec<u32> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let uid = match words[..] {
-        // A namespace of one user: the user outside it.
+        // A user namespace with a single user: this is the user's ID outside it.
         [_, outside, 1] => outside,
         _ => nix::unistd::geteuid().as_raw(),
     };
@@ -158,7 +160,7 @@ pub fn quit_as_interrupt() -> io::Result<()> {
         unsafe { libc::kill(libc::getpid(), libc::SIGINT) };
     }
     let action = SigAction::new(SigHandler::Handler(interrupt), SaFlags::SA_RESTART, SigSet::empty());
-    // SAFETY: the handler does nothing but what is async-signal-safe.
+    // SAFETY: the handler calls only async-signal-safe functions.
     unsafe { sigaction(Signal::SIGQUIT, &action) }?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Reads small files of procfs and sysfs, and their tables. A file that is absent or unreadable gives `None`: on these
-//! file systems that means that this kernel does not offer the value.
+//! Reads small files of procfs and sysfs, and their tables. A file that is absent or unreadable gives `None`: the
+//! kernel does not offer the value, or not to this process.
 
 use crate::files;
 use std::{
@@ -77,7 +77,7 @@ pub(crate) fn cpu_list(list: &str) -> Option<Vec<u32>> {
         match part.split_once('-') {
             Some((first, last)) => {
                 let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-                // The kernel's own limit is 8192; anything above is not a CPU list.
+                // The kernel supports at most 8192 CPUs (CONFIG_NR_CPUS on x86), so a number above 65,535 is not a CPU.
                 if last < first || last > 65_535 {
                     return None;
                 }
@@ -89,7 +89,7 @@ pub(crate) fn cpu_list(list: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// Formats a set of CPUs as the kernel's hexadecimal mask (`3`, `ff,00000000`).
+/// Formats a set of CPUs as the kernel's hexadecimal mask (`00000003`, `000000ff,00000000`).
 pub(crate) fn cpu_mask(cpus: &[u32]) -> String {
     let words = cpus.iter().max().map_or(1, |max| *max as usize / 32 + 1);
     let mut mask = vec![0u32; words];

@@ -315,7 +315,7 @@ impl Rtnl {
         self.socket.request(&request)?.recv_ack().map_err(explained)
     }
 
-    /// Kind and parent handle of each qdisc of a link, root first.
+    /// Parent handle and kind of each qdisc of a link, in the kernel's order.
     pub(crate) fn qdiscs(&mut self, index: u32) -> io::Result<Vec<(u32, String)>> {
         let header = Tcmsg { ifindex: index as i32, ..Default::default() };
         let request = tc::Request::new().op_getqdisc_dump(&header);

@@ -8,8 +8,8 @@ use crate::system;
 
 /// The policy with the lowest priority (SCHED_IDLE, linux/sched.h).
 pub const IDLE: libc::c_int = 5;
-/// Flag in addition to a policy: threads started by the thread have the default policy (SCHED_RESET_ON_FORK,
-/// linux/sched.h).
+/// Flag that is added to a real-time policy: threads that the thread starts have the default policy
+/// (SCHED_RESET_ON_FORK, linux/sched.h).
 pub const RESET_ON_FORK: libc::c_int = 0x4000_0000;
 
 /// Gives a thread (0: the calling one) a policy and a real-time priority (0 for policies without priorities).

@@ -23,7 +23,7 @@ pub const SMALL_DATAGRAM_BYTES: u64 = 768;
 /// Default of net.core.rmem_default in the kernel's source (bytes).
 pub const DEFAULT_RECEIVE_BUFFER_BYTES: u64 = 212_992;
 
-/// A program.
+/// A program: a process and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Number of the process.
@@ -345,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Two services may share a port by address and transport.
+    /// Two services may have the same port number, at different addresses or over different transports.
     #[test]
     fn the_program_of_an_address_is_that_of_its_own_socket() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

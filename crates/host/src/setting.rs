@@ -68,7 +68,7 @@ pub enum Setting {
         /// Name such as `rx-usecs`.
         key: String,
     },
-    /// Header fields that RSS hashes of a kind of packets, as [`HashFields`] formats them.
+    /// Header fields that RSS hashes for a kind of packets, as [`HashFields`] formats them.
     HashFields {
         /// Interface.
         interface: String,
@@ -310,8 +310,8 @@ impl Setting {
                 let name = CString::new(key.as_str()).map_err(io::Error::other)?;
                 let on = parse_switch(value)?;
                 ethtool::set_feature(interface, &name, on)?;
-                // A driver may switch an offload by itself (vmxnet3 LRO for an XDP program) without changing the wanted
-                // value; writing the wanted value again then has no effect.
+                // A driver may switch an offload without a request (vmxnet3 LRO for an XDP program) without changing
+                // the wanted value; writing the wanted value again then has no effect.
                 if nic::read(interface, Path::new("/sys"))?.feature(key) == Some(!on) {
                     ethtool::set_feature(interface, &name, !on)?;
                     ethtool::set_feature(interface, &name, on)?;
@@ -390,7 +390,7 @@ fn napi(interface: &str, place: usize) -> io::Result<netdev::Napi> {
     })
 }
 
-/// The value in an interface's description; `None` if the driver does not report it.
+/// The value of an ethtool setting in an interface's description; `None` if the driver does not report it.
 pub(crate) fn figure(nic: &Nic, group: Group, key: &str) -> Option<String> {
     let map = match group {
         Group::Coalesce => &nic.coalesce,
@@ -432,7 +432,7 @@ pub(crate) enum Keeper {
 }
 
 impl Keeper {
-    /// The command, run in that namespace.
+    /// A command line that runs `command` in that namespace.
     pub(crate) fn inside(&self, command: &str) -> String {
         match self {
             Self::Name(name) => format!("ip netns exec {} {command}", quote::shell(name)),
@@ -441,12 +441,13 @@ impl Keeper {
     }
 }
 
-/// What keeps a namespace alive: its name, else a process in it; `None` if the namespace is gone.
+/// What keeps a namespace alive: its name, otherwise the process in it with the lowest pid; `None` if the namespace is
+/// gone.
 pub(crate) fn namespace_keeper(number: u64) -> Option<Keeper> {
     let is = |path: &Path| fs::metadata(path).is_ok_and(|file| file.ino() == number);
     let named = procfs::names("/run/netns").into_iter().find(|name| is(&Path::new("/run/netns").join(name)));
     let mut pids: Vec<u32> = procfs::names("/proc").iter().filter_map(|name| name.parse().ok()).collect();
-    // The oldest process, which is the most likely to stay.
+    // The process with the lowest pid is usually the oldest and so the most likely to stay.
     pids.sort_unstable();
     let of = || pids.into_iter().find(|pid| is(&Path::new("/proc").join(pid.to_string()).join("ns/net")));
     named.map(Keeper::Name).or_else(|| Some(Keeper::Process(of()?.to_string())))

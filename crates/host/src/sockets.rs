@@ -45,7 +45,8 @@ pub(crate) enum Kind {
     Raw,
 }
 
-/// Receiving sockets of the calling thread's network namespace; those that the kernel does not list are omitted.
+/// UDP and listening TCP sockets of the calling thread's network namespace. If the kernel cannot list one kind, its
+/// sockets are omitted. For raw sockets see [`raw`].
 pub(crate) fn receivers() -> Vec<Receiver> {
     let mut found = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
@@ -250,7 +251,7 @@ fn files(pid: u32) -> Option<impl Iterator<Item = Option<u64>>> {
     Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.map(inode))
 }
 
-/// The process that has each of these sockets open; the oldest if several have it.
+/// The process that has each of these sockets open; the one with the lowest pid if several have it.
 pub(crate) fn holders(wanted: &BTreeSet<u64>) -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
     let mut pids = process::numbers("/proc");

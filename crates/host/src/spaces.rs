@@ -1,4 +1,5 @@
-//! Network namespaces: their names ([`Spaces`]), their devices (`Spaces::devices`), and work done in one (`inside`).
+//! Network namespaces: their names ([`Spaces`]), their devices (`Spaces::devices`), and a function that runs code in
+//! one of them (`inside`).
 
 use crate::{
     process, procfs,
@@ -19,13 +20,13 @@ use std::{
 /// Directory of the names given by `ip netns`.
 const NAMED: &str = "/run/netns";
 const OWN: &str = "/proc/thread-self/ns/net";
-/// Inode number of the first network namespace since Linux 6.18. Source: include/uapi/linux/nsfs.h, NET_NS_INIT_INO.
+/// Inode number of the initial network namespace since Linux 6.18. Source: include/uapi/linux/nsfs.h, NET_NS_INIT_INO.
 const FIRST: u64 = 0xEFFF_FFF9;
 /// Least time between two scans of all processes.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Least time between two scans while a namespace is unknown.
 const LOOK_FOR_ONE: Duration = Duration::from_millis(500);
-/// The name of netcliff's own processes, whose threads are in separate namespaces.
+/// The name of netcliff's own processes, whose threads may be in different namespaces.
 const OWN_PROGRAM: &str = "netcliff";
 /// Largest number of namespaces whose counters are read; the result's limits say how many more there are.
 pub const MOST_SPACES: usize = 64;
@@ -36,7 +37,7 @@ const BEYOND_MTU: u64 = 14 + 4;
 /// A network namespace.
 #[derive(Debug, Clone)]
 pub struct Space {
-    /// Its name below /run/netns, `host`, or a process in it.
+    /// Its name below /run/netns, `host`, the name and ID of a process in it, or `this` for the caller's namespace.
     pub name: String,
     /// A file that refers to it.
     pub path: PathBuf,
@@ -47,7 +48,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// Whether its file still refers to this namespace.
+    /// Whether its file still refers to the namespace with this inode number.
     pub(crate) fn is(&self, number: u64) -> bool {
         inode(&self.path) == Some(number)
     }
@@ -85,12 +86,12 @@ impl Spaces {
         self.spaces.get(&inode)
     }
 
-    /// Whether the caller is in the host's network namespace: that of the kernel threads.
+    /// Whether the caller is in the host's network namespace, in which the kernel threads are.
     pub fn in_host(&self) -> bool {
         host_space() == Some(self.own)
     }
 
-    /// Inode number of a namespace, by its name below /run/netns, a process or a file.
+    /// Inode number of a namespace, given its name below /run/netns, a process ID or a path.
     ///
     /// # Errors
     /// No namespace has that name.
@@ -184,7 +185,7 @@ impl Spaces {
         left_out > 0 || spaces.iter().any(|(_, space)| space.table("dev").map_or(true, has))
     }
 
-    /// Devices of all namespaces except the caller's that this process may read, each with the namespace's name.
+    /// Devices of all other namespaces that this process may read, each with the name of its namespace.
     pub(crate) fn devices(&mut self) -> Vec<(String, Counted)> {
         let own = self.own;
         let others = self.all().iter().filter(|(inode, _)| **inode != own);
@@ -265,7 +266,8 @@ fn inode(path: &Path) -> Option<u64> {
     fs::metadata(path).ok().map(|about| about.ino())
 }
 
-/// Network namespace of the host's devices: that of the kernel threads. `None` in a container, which cannot see them.
+/// Inode number of the host's network namespace, in which the kernel threads are. `None` if this process does not see
+/// the kernel threads (in a container) and is not in the initial namespace either.
 pub(crate) fn host_space() -> Option<u64> {
     let threads = procfs::text("/proc/2/comm").is_some_and(|name| name == "kthreadd");
     let of_threads = threads.then(|| inode(Path::new("/proc/2/ns/net"))).flatten();

@@ -43,7 +43,8 @@ pub struct Look {
     elsewhere: Vec<(String, Counted)>,
 }
 
-/// Counters of the port's queues, by netdev, else by the driver's names; empty if neither reports them.
+/// Counters of the port's queues, from the kernel's netdev netlink family, otherwise from the driver's own statistics;
+/// empty if neither reports them.
 fn queue_counts(port: &Port) -> Vec<netdev::QueueCounts> {
     let known = netdev::queue_counts(port.nic.index).ok().filter(|queues| !queues.is_empty());
     known.or_else(|| own_counts::queue_counts(&port.nic.name).ok()).unwrap_or_default()
@@ -64,7 +65,7 @@ impl Look {
         Self::read(ports, None)
     }
 
-    /// Takes a later snapshot; of the tables of threads and sockets it reads only what has changed.
+    /// Takes a later snapshot. It reads threads and sockets again only where counters show that they changed.
     ///
     /// # Errors
     /// See [`Look::now`].
@@ -136,7 +137,8 @@ impl Look {
         self.qdiscs_of(index).map(|qdisc| u64::from(qdisc.drops)).sum()
     }
 
-    /// Packets dropped at the qdiscs of one link that exist in both snapshots.
+    /// Packets dropped at a link's root qdiscs between two snapshots; 0 if their kinds differ, because new qdiscs count
+    /// from 0.
     fn qdisc_lost(&self, later: &Look, index: u32) -> u64 {
         let kinds = |look: &Look| look.qdiscs_of(index).map(|qdisc| qdisc.kind.clone()).collect::<Vec<_>>();
         let are_the_same = kinds(self) == kinds(later);

@@ -44,8 +44,8 @@ impl Mode {
 }
 
 /// Diverts the UDP frames that arrive at an interface from the kernel to AF_XDP sockets, until this value is dropped.
-/// The program writes the time (ns of `CLOCK_MONOTONIC`, u64) into the 8 bytes before each frame, if the driver allows
-/// it.
+/// The program writes the time (ns of `CLOCK_MONOTONIC`, u64) into the 8 bytes before each frame, if the driver
+/// supports XDP metadata.
 #[derive(Debug)]
 pub struct ToSockets {
     sockets: OwnedFd,
@@ -86,9 +86,10 @@ impl ToSockets {
 pub struct Facts {
     /// Index in its namespace.
     pub index: u32,
-    /// Kind of a software link (`veth`); `None` for a device.
+    /// Kind of a software link (`veth`); `None` for a hardware device.
     pub kind: Option<String>,
-    /// Number of receive queues, or a larger number.
+    /// Number of receive queues. If the driver does not report it: the number for which the kernel has memory, which
+    /// may be larger; 1 if that is not known either.
     pub receive_queues: u32,
     /// Identifier of an attached XDP program; `None` if no program is attached.
     pub program: Option<u32>,

@@ -1,7 +1,7 @@
 //! Selects points of statistical grids: `make test` takes a quarter of the points of each grid, another quarter every
 //! day, so that four successive days take all points. `make measure` (and [`GRID`]` = whole`) takes all points at once.
 //!
-//! Points keep their seeds: a point that fails does so on each day that takes it, and with the whole grid.
+//! A point always has the same seed: a point that fails does so on each day that takes it, and with the whole grid.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Unset: today's part.
 pub const GRID: &str = "NETCLIFF_GRID";
 
-/// Each day takes one point of this number.
+/// Each day takes one of this number of points.
 const DAYS: u64 = 4;
 
 /// The part of the grids that a run of the tests takes.

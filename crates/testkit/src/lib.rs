@@ -5,7 +5,7 @@
 //! as one line `SKIPPED: test: need: reason`, on stderr and in the file that [`SKIPPED_FILE`] names; if [`REQUIRE`]
 //! lists the need, the test fails instead.
 //!
-//! Programs stand in one list, `scripts/lib/programs.txt`, from which `scripts/setup.sh` installs them.
+//! The names of programs are in one list, `scripts/lib/programs.txt`, from which `scripts/setup.sh` installs them.
 
 mod grid;
 mod need;

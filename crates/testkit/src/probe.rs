@@ -184,7 +184,7 @@ fn bpf_program(kind: u32) -> Option<String> {
         kernel_version: 0,
         flags: 0,
     };
-    // SAFETY: the structure and what it points to outlive the call, which reads them only.
+    // SAFETY: the structure and the memory that it points to outlive the call, which only reads them.
     let program =
         unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const attributes, size_of::<ProgramLoad>()) };
     if program < 0 {

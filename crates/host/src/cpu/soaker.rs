@@ -37,7 +37,7 @@ use std::{
 const WORK: u32 = 256;
 /// Time between two samples of the counters.
 const SAMPLE: Duration = Duration::from_millis(20);
-/// Most samples stored; at 20 ms more than half an hour. Later ones are dropped.
+/// Most samples stored: at 20 ms more than half an hour. Later samples are dropped.
 const MOST_SAMPLES: usize = 100_000;
 /// Least CPU time of a calibration batch (ns), so that clock granularity stays below 0.1 %.
 const LEAST_BATCH_NS: u64 = 500_000;

@@ -84,7 +84,7 @@ pub enum MeterError {
     Form {
         /// The file.
         file: String,
-        /// What was found.
+        /// The difference from the documented form.
         detail: String,
     },
 }
@@ -240,7 +240,7 @@ impl Counters {
     }
 }
 
-/// A sampled figure: mean and half width of its interval.
+/// A sampled value: its mean and the half width of its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
@@ -274,7 +274,7 @@ impl PollKind {
     pub const ALL: [Self; 4] = [Self::FirstFromIdle, Self::FirstFromBusy, Self::Next, Self::Threaded];
 }
 
-/// All polls of one kind with the same number of packets.
+/// All polls of one kind with the same number of packets (above 64: with a number in one range).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PollCell {
@@ -370,7 +370,7 @@ pub struct CpuSplit {
     pub elapsed_s: f64,
     /// Shares of the CPU.
     pub shares: Shares,
-    /// Interval of `shares.available` if it was sampled (by the soaker).
+    /// Estimate of `shares.available` with its confidence interval if it was sampled (by the soaker).
     pub available: Option<Estimate>,
     /// Counts.
     pub counters: Counters,

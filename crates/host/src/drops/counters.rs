@@ -229,7 +229,7 @@ impl Counters {
         self.values.iter().filter(|(name, _)| of(name)).map(|(_, count)| count).sum()
     }
 
-    /// True for a virtual device: the kernel frees its dropped packets, which eBPF sees.
+    /// True for a virtual device: the kernel frees the packets that it drops at skb:kfree_skb, where eBPF sees them.
     pub(super) fn is_made(&self, device: &str) -> bool {
         self.made.contains(device)
     }
@@ -241,7 +241,7 @@ impl Counters {
         for ((before, after), (reason, source)) in self.echoes.iter().zip(&later.echoes).zip(names) {
             let came = after.0.saturating_sub(before.0);
             let packets = came.saturating_sub(after.1.saturating_sub(before.1));
-            // In a flood the two counters are never read at the same time.
+            // The two counters are not read at exactly the same time, so in a flood of requests up to 0.1 % is ignored.
             if packets > came / 1000 {
                 let (reason, source) = (reason.to_owned(), source.to_owned());
                 rows.push(LedgerRow { place: Place::Ip, reason, packets, source });

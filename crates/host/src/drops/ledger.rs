@@ -143,7 +143,7 @@ impl Collector {
             return self.counted(grown, ends);
         };
         let read: Vec<Reading> = before.iter().zip(&after).map(|(before, after)| before.until(after)).collect();
-        // Each program runs at every drop.
+        // Each tracer's program runs at every drop, so their times add up.
         let tracing_ns = read.iter().map(|one| one.timed_ns.checked_div(one.timed)).sum();
         let shown = read.first().map_or(0, |one| one.in_first);
         let ledger = Ledger { tracing_ns, ..self.traced(watchers, &read, grown, ends) };
@@ -248,7 +248,7 @@ fn unchecked(mut ledger: Ledger, why: &str) -> Ledger {
     ledger
 }
 
-/// Counts each loss once: keeps the largest of several counters of one loss at a device's ring, and one of several
+/// Counts each loss once: uses the largest of several counters of one loss at a device's ring, and one of several
 /// readings of a counter of the whole host.
 fn once(rows: Vec<LedgerRow>) -> Vec<LedgerRow> {
     let mut kept: Vec<LedgerRow> = Vec::new();

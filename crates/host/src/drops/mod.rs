@@ -179,7 +179,7 @@ pub struct Reading {
     pub full_stacks: u64,
     /// Drops while a thread of process 1 was running.
     pub in_first: u64,
-    /// Drops during a run of the tracer on the same CPU, which the kernel skips.
+    /// Drops during a run of the tracer on the same CPU. The kernel does not run the tracer for them.
     pub nested: u64,
     /// Number of runs of the program whose duration was measured: a part of the runs that examined a drop.
     pub timed: u64,
@@ -346,7 +346,7 @@ pub(crate) fn function_of(place: &str) -> &str {
 }
 
 impl Owner {
-    /// Reads the words of the programs.
+    /// Parses `struct owner` from the bytes that the programs wrote.
     #[cfg(have_bpf)]
     fn of(bytes: &[u8]) -> Option<Owner> {
         Some(Owner {
@@ -374,7 +374,7 @@ impl Owner {
             _ => return None,
         };
         let Owner { protocol, port, socket: inode, .. } = *self;
-        // A closed connection has neither.
+        // A closed connection has neither a port nor an inode.
         if port == 0 && inode == 0 {
             return None;
         }

@@ -54,7 +54,7 @@ impl Names {
     }
 
     /// Adds the reasons of subsystems, such as `enum mac80211_drop_reason` and `enum ovs_drop_reason`; all their
-    /// numbers are above those of the core.
+    /// numbers are above the numbers of the core's reasons.
     fn add_of_subsystems(&mut self, btf: &Btf<'_>) {
         for one in btf.type_by_kind::<Enum<'_>>() {
             let Some(name) = one.name().and_then(|name| name.to_str()) else { continue };

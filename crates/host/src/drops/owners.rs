@@ -8,7 +8,7 @@ use netcliff_core::drops::{DropAdvice, DropRow, Process, Socket, add_rows};
 use netcliff_core::quote::shell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of sockets per reason and place that get their own row; further ones share one.
+/// Number of sockets per reason, place, namespace and interface that get their own row; further sockets share one row.
 const MOST_SOCKETS: usize = 5;
 
 /// What rows are distinguished by; everything by default.
@@ -54,7 +54,8 @@ impl Owners {
         sockets.iter().filter_map(|inode| Some((*inode, (*self.sockets.get(inode)?)?))).collect()
     }
 
-    /// Adds the owners' names to rows, and merges rows that then are equal.
+    /// Adds the owners' names to the rows. Leaves out rows that do not match `only`, removes properties that `columns`
+    /// does not select, and merges rows that then are equal.
     pub fn tell(&mut self, rows: Vec<DropRow>, columns: Columns, only: &Only) -> Vec<DropRow> {
         let sockets =
             rows.iter().filter_map(|row| Some(row.socket.as_ref()?.inode)).filter(|inode| *inode > 0).collect();

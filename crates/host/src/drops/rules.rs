@@ -1,6 +1,6 @@
 //! Meanings of the kernel's drop reasons, and remedies: [`advice`]. docs/how-to/drops.md lists them.
 //!
-//! Names are those of the running kernel's reasons; a rule for unknown names never applies.
+//! Rules apply by the running kernel's names of reasons. A rule for a name that this kernel lacks never applies.
 
 use netcliff_core::drops::{DropAdvice, DropRow};
 

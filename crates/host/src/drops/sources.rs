@@ -211,7 +211,7 @@ pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<Dro
     rows.into_iter().filter_map(left).collect()
 }
 
-/// Adds to the rows of netfilter's drops how many of them connection tracking made, according to its counters.
+/// Adds to the rows of netfilter's drops the number of drops caused by connection tracking, according to its counters.
 pub fn name_tracking(rows: &[DropRow], traced: &mut [DropRow]) {
     for row in traced.iter_mut().filter(|row| row.reason == "NETFILTER_DROP") {
         let of_space =

@@ -189,7 +189,7 @@ impl Follower {
         };
         let Following { began_ns, is_over, path } = paths.entry(event.packet).or_insert_with(fresh);
         *is_over |= event.ended != 0;
-        // Later events are those of another packet.
+        // This event and later ones belong to another packet.
         if event.ended == REUSED {
             return;
         }

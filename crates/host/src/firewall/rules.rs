@@ -17,7 +17,8 @@ enum Fate {
     GoesOn,
 }
 
-/// The first rule or policy that certainly drops the flow; otherwise the first one that may drop it.
+/// The first rule that certainly drops the flow. If no rule does so: the first rule that may drop it, otherwise the
+/// base chain whose policy drops it. `None` if nothing drops it.
 pub(super) fn dropping(ruleset: &Value, flow: &Flow<'_>) -> Option<String> {
     let objects: Vec<&Value> = ruleset.get("nftables")?.as_array()?.iter().collect();
     let mut walk = Walk { objects: &objects, flow, maybe: None };
@@ -92,8 +93,8 @@ impl Walk<'_> {
         Fate::GoesOn
     }
 
-    /// The verdict of a rule whose conditions hold or may hold; `None` if the rule has no verdict, so that the next
-    /// rule follows.
+    /// The verdict of a rule whose conditions hold or may hold. `None` if the rule has no verdict, or does not
+    /// certainly decide: the next rule follows.
     fn verdict(&mut self, chain: &Value, rule: &Value, parts: &[Value], sure: bool, depth: u32) -> Option<Fate> {
         let has = |name: &str| parts.iter().any(|part| part.get(name).is_some());
         let to = |name: &str| parts.iter().find_map(|part| part.get(name)?.get("target")?.as_str());

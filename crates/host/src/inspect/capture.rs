@@ -142,8 +142,8 @@ pub fn write_paths(narrow: &[NarrowPath], dir: &Path) -> io::Result<usize> {
     fs::write(dir.join(PATHS), text + "\n").map(|()| 1)
 }
 
-/// Reads from a capture the paths whose MTU is smaller than that of their interface; empty if the capture has no such
-/// file.
+/// Reads from a capture the paths whose MTU is smaller than the MTU of their interface; empty if the capture has no
+/// such file.
 ///
 /// # Errors
 /// The file has another format.

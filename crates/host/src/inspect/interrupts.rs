@@ -19,11 +19,11 @@ use std::{
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Received ones.
+    /// Received packets.
     Receive,
     /// Transmission: the interrupt reports completed frames.
     Transmit,
-    /// Both.
+    /// Both directions.
     Both,
 }
 
@@ -63,7 +63,7 @@ impl Irq {
 pub struct QueuePath {
     /// Receive or transmit.
     pub direction: Direction,
-    /// Number of the queue among those of its direction.
+    /// Number of the queue among the queues of its direction.
     pub queue: u32,
     /// NAPI instance that polls the queue.
     pub napi_id: Option<u32>,
@@ -82,8 +82,8 @@ pub(super) fn table(root: &Path, missing: &mut BTreeMap<String, String>) -> PerC
     })
 }
 
-/// Number, name and counts of a device's interrupts: those that sysfs lists for the device, otherwise those whose name
-/// contains the interface's name.
+/// Number, name and counts of a device's interrupts: the interrupts that sysfs lists for the device; if it lists none,
+/// the interrupts whose name contains the interface's name.
 fn rows<'a>(root: &Path, interface: &str, table: &'a PerCpu) -> Vec<(u32, &'a str, &'a Row)> {
     let device = root.join("sys/class/net").join(interface).join("device");
     let listed: Vec<u32> =
@@ -97,8 +97,8 @@ fn rows<'a>(root: &Path, interface: &str, table: &'a PerCpu) -> Vec<(u32, &'a st
 /// The affinity file of an interrupt of this host, found by the driver's name for the interrupt.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] if no interrupt or more than one of the interface has that name, or the interface is
-/// down.
+/// [`io::ErrorKind::NotFound`] if no interrupt of the interface has that name; another kind if several have it, or if
+/// the interface is down.
 pub(crate) fn affinity_file(interface: &str, name: &str) -> io::Result<PathBuf> {
     let table = softnet::interrupts()?;
     let rows = rows(Path::new("/"), interface, &table);

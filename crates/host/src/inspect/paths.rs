@@ -32,7 +32,7 @@ pub enum Known {
     Connections,
 }
 
-/// A path whose MTU is smaller than that of the interface by which it leaves.
+/// A path whose MTU is smaller than the MTU of the interface by which it leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NarrowPath {
@@ -89,7 +89,8 @@ fn of_routes(ports: &[Port]) -> io::Result<Vec<NarrowPath>> {
     Ok(routes.into_iter().filter_map(narrow).collect())
 }
 
-/// The kernel does not report a connection's interface, so only a path MTU smaller than that of every interface counts.
+/// Destinations of TCP connections with a narrow path. The kernel does not report a connection's interface, so only a
+/// path MTU that is smaller than the MTUs of all interfaces counts.
 fn of_connections(ports: &[Port]) -> io::Result<Vec<NarrowPath>> {
     let carries = ports.iter().filter(|port| port.nic.up && port.nic.name != "lo");
     let Some(smallest) = carries.filter_map(|port| port.nic.mtu_bytes).min() else { return Ok(Vec::new()) };

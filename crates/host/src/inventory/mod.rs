@@ -170,7 +170,7 @@ impl Inventory {
         host
     }
 
-    /// The reasons why figures measured on this host mean less.
+    /// Properties of this host that limit the meaning of its measurements.
     pub fn limits(&self) -> Vec<Limitation> {
         limits::of(self)
     }

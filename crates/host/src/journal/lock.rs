@@ -136,12 +136,12 @@ impl HostLock {
         }
     }
 
-    /// Takes the lock, undoes what dead runs left, then checks that no run of another user is in progress: every run
-    /// starts with this. A run of root continues after its wait even if such a run is in progress, and the report
+    /// Takes the lock, undoes the changes of dead runs, then checks that no run of another user is in progress: every
+    /// run starts with this. A run of root continues after its wait even if such a run is in progress, and the report
     /// states this.
     ///
     /// # Errors
-    /// As [`HostLock::acquire`] and [`replay`]; [`JournalError::OtherUser`].
+    /// The errors of [`HostLock::acquire`] and [`replay`]; [`JournalError::OtherUser`].
     pub fn acquire_and_replay(state: &StateDir) -> Result<(HostLock, ReplayReport), JournalError> {
         let mut lock = HostLock::acquire(state)?;
         // Before any wait: the changes of a dead run should not stay in force until other runs end.

@@ -121,7 +121,7 @@ mod tests {
     fn theirs() -> Child {
         let mut command = Command::new("sleep");
         command.arg("60").uid(NOBODY);
-        // SAFETY: what is called between fork and exec takes no lock and allocates nothing that the parent shares.
+        // SAFETY: the code between fork and exec takes no lock and allocates nothing that the parent shares.
         unsafe {
             command.pre_exec(|| {
                 let shown = Announcement::new()?;

@@ -40,7 +40,7 @@ pub(super) fn private_directory(path: &Path, is_ours: bool) -> io::Result<()> {
 /// private subdirectory. False if the directory does not exist.
 ///
 /// # Errors
-/// Those of [`private_directory`], for a directory that cannot be trusted.
+/// The errors of [`private_directory`] for a directory that cannot be trusted.
 pub(super) fn is_shared(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -122,7 +122,8 @@ fn walk(path: &Path, links: u32) -> io::Result<()> {
         if about.mode() & 0o002 != 0 {
             return Err(refused(&at, "can be changed by every user"));
         }
-        // A user often has a group with no other member; root's group may have some.
+        // Only root refuses a directory that a group can change, unless it is root's own group (0). Other users often
+        // have a group without other members.
         if about.mode() & 0o020 != 0 && about.gid() != 0 && geteuid().is_root() && !is_in_user_namespace() {
             return Err(refused(&at, &format!("can be changed by the members of group {}", about.gid())));
         }
@@ -131,7 +132,7 @@ fn walk(path: &Path, links: u32) -> io::Result<()> {
 }
 
 fn is_trusted(uid: u32) -> bool {
-    // In a user namespace all other users, root too, have the same overflow id.
+    // In a user namespace all users outside it, including root, have the same overflow ID.
     uid == 0 || uid == geteuid().as_raw() || (is_in_user_namespace() && uid == overflow_uid())
 }
 

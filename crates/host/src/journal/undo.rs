@@ -174,7 +174,8 @@ fn replay_file(path: &Path, home: &Path, kept: bool, report: &mut ReplayReport) 
 }
 
 /// Undoes changes in two rounds, each from the newest to the oldest. An offload can be restored only after the offload
-/// that it depends on, and restoring the latter may change the former once more. Errors are those of the second round.
+/// that it depends on, and restoring the latter may change the former once more. The returned errors are from the
+/// second round.
 pub(super) fn undo_changes(oldest_first: &[Change], home: &Path) -> Vec<UndoOutcome> {
     let first: Vec<UndoOutcome> = oldest_first.iter().rev().map(|change| undo_within(change, home)).collect();
     let again = |first: UndoOutcome| {
@@ -258,7 +259,7 @@ fn undo_sysctl(path: &Path, old: &str, new: &str) -> Undone {
     Ok(note)
 }
 
-/// The kernel answers with tabs where it accepted spaces.
+/// Whether two texts have the same words: the kernel returns tabs where it accepted spaces.
 fn same_words(a: &str, b: &str) -> bool {
     a.split_whitespace().eq(b.split_whitespace())
 }

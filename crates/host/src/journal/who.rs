@@ -12,11 +12,11 @@ use std::fmt;
 const SHOWN: usize = 60;
 /// The user id that a user namespace shows for a user without an id in it.
 const UNKNOWN_USER: u32 = 65_534;
-/// Most ancestors that are looked at; a measurement has fewer.
+/// Most ancestors that are examined; a process of a measurement has fewer.
 const GENERATIONS: usize = 64;
 
-/// The process of a run. What /proc does not show is `None`. The user of the process chooses the command line, so it is
-/// only shown, never interpreted.
+/// The process of a run. A value that /proc does not show is `None`. The user of the process chooses the command line,
+/// so it is only shown, never interpreted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Who {
     pub(super) pid: u32,

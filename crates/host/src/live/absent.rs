@@ -1,4 +1,4 @@
-//! Stands in for the programs in a build without eBPF.
+//! Replaces `live/kernel.rs` in a build without eBPF, where the programs cannot be loaded.
 
 use std::{convert::Infallible, io};
 

@@ -81,8 +81,8 @@ impl Live {
         Ok(Self { skel, state, arrived, template: template.clone(), batch: 1, link: None })
     }
 
-    /// Counts and drops what arrives at the interface with this index in the thread's network namespace: in the driver,
-    /// or in the kernel's receive path if the driver refuses.
+    /// Counts and drops the trial's frames that arrive at the interface with this index in the thread's network
+    /// namespace: in the driver, or in the kernel's receive path if the driver refuses.
     ///
     /// # Errors
     /// The kernel refuses both, or another program is attached.
@@ -129,7 +129,7 @@ impl Live {
         Ok(Stopper(Mapped::new(map.as_fd(), 1)?))
     }
 
-    /// Prepares a trial. At most [`MOST_FRAMES`] are sent.
+    /// Prepares a trial. At most [`MOST_FRAMES`] frames are sent.
     pub fn begin(&mut self, trial: &Trial) {
         let frames = trial.frames.min(MOST_FRAMES);
         let words = frames.div_ceil(BITS) as usize;
@@ -138,7 +138,7 @@ impl Live {
         self.batch = trial.batch.max(1);
         let state = self.state.as_ptr();
         // SAFETY: both structures are plain integers in mapped memory; the sending program does not run now, and the
-        // counting one changes single words.
+        // counting program changes single words.
         unsafe {
             let (sender, counter) = (&raw mut (*state).sender, &raw mut (*state).counter);
             std::ptr::write_bytes(sender, 0, 1);
@@ -197,7 +197,7 @@ impl Live {
         }
     }
 
-    /// Counts of what arrived so far.
+    /// Counts of the frames that arrived so far.
     pub fn counted(&self) -> Counted {
         // SAFETY: plain integers in mapped memory, each changed by the program in one access.
         let counter = unsafe { (&raw const (*self.state.as_ptr()).counter).read_volatile() };

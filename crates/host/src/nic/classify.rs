@@ -82,7 +82,7 @@ fn asked(cmd: u32) -> Box<Classification> {
     Box::new(Classification { cmd, flow_type: 0, data: 0, rule: EMPTY, rule_count: 0, places: [0; MOST_RULES] })
 }
 
-/// Header fields that RSS hashes of a kind of packets; printed as ethtool's letters, `-` for no field.
+/// Header fields that RSS hashes for a kind of packets; printed as ethtool's letters, `-` for no field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HashFields(u64);
 
@@ -153,7 +153,7 @@ fn flow_type(flow: &str) -> io::Result<u32> {
     })
 }
 
-/// Reads the fields that a device hashes of a kind of packets.
+/// Reads the fields that a device hashes for a kind of packets.
 ///
 /// # Errors
 /// The driver does not report them.
@@ -164,7 +164,7 @@ pub fn hash_fields(interface: &str, flow: &str) -> io::Result<HashFields> {
     Ok(HashFields(ask.data))
 }
 
-/// Sets the fields that a device hashes of a kind of packets.
+/// Sets the fields that a device hashes for a kind of packets.
 ///
 /// # Errors
 /// The driver refuses them.
@@ -239,7 +239,7 @@ impl Specification {
         let kind = self.flow_type & 0xff;
         let name = FLOWS.iter().find(|(_, number)| *number == kind).map(|(name, _)| *name);
         let mut words = vec![name.map_or_else(|| other_flow(kind), str::to_owned)];
-        // Mask bits without text so far; if any remain, the text ends with an ellipsis.
+        // Bits of the mask that are not in the text yet. If any remain at the end, the text gets an ellipsis.
         let mut left = self.mask;
         let mut take = |at: usize, length: usize| -> Option<Vec<u8>> {
             let whole = left[at..at + length].iter().all(|byte| *byte == 0xff);

@@ -1,4 +1,4 @@
-//! What is known of each driver: one row per driver, from which moderation, scheme, losses and queue counters are read.
+//! The known properties of each driver: one row per driver, used for moderation, scheme, losses and queue counters.
 //!
 //! A new driver is a row of [`DRIVERS`] and its captures among the fixtures (crates/host/tests/fixtures); what users
 //! act on goes into docs/drivers.md. A driver without a row is [`UNREAD`]: its `rx-usecs` and `rx-frames` are taken as
@@ -79,11 +79,12 @@ pub(super) enum Emulation {
     Faithful,
     /// hw/net/e1000.c: a minimum time between interrupts, and the timer RADV acts as a second ITR.
     E1000,
-    /// hw/net/e1000e_core.c: a least gap; timers without MSI-X.
+    /// hw/net/e1000e_core.c: a minimum time between interrupts; the timers RDTR and RADV have an effect only without
+    /// MSI-X.
     E1000e,
-    /// hw/net/igb_core.c: four times the gap.
+    /// hw/net/igb_core.c: the time between interrupts is four times the requested time (up to QEMU 10.0).
     Igb,
-    /// hw/net/vmxnet3.c: no gap.
+    /// hw/net/vmxnet3.c: no minimum time between interrupts.
     Vmxnet3,
 }
 

@@ -199,10 +199,10 @@ pub(crate) fn key_bytes(text: &str) -> Result<Vec<u8>, String> {
     })
 }
 
-/// Names and values of the driver's own counters.
+/// Names and values of the driver's counters (`ethtool -S`).
 ///
 /// # Errors
-/// The driver has none, or too many.
+/// There is no such device, or its driver has no counters or too many.
 pub(crate) fn counters(name: &str) -> io::Result<(Vec<String>, Vec<u64>)> {
     let mut asked = CounterCount { cmd: ETHTOOL_GSSET_INFO, reserved: 0, sets: 1 << ETH_SS_STATS, count: 0 };
     call(name, &mut asked)?;

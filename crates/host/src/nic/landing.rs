@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// Smallest share of a counter's increase, and of the packets sent, for which the flow is attributed to that counter.
+/// Smallest share of the packets sent (for interrupt counters: of all interrupts of the device) by which a counter must
+/// increase for the flow to be attributed to it.
 const SHARE: f64 = 0.6;
 
 /// A place where packets arrive.
@@ -90,7 +91,7 @@ impl Counts {
     }
 }
 
-/// Returns the counter with the largest increase; `None` if that is below [`SHARE`] of `of`.
+/// Returns the counter with the largest increase; `None` if this increase is below [`SHARE`] of `of`.
 fn most(rose: impl Iterator<Item = (u32, u64)>, of: u64) -> Option<u32> {
     let (name, most) = rose.max_by_key(|(_, rose)| *rose)?;
     (of > 0 && most as f64 >= SHARE * of as f64).then_some(name)

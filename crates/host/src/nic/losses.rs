@@ -39,7 +39,7 @@ impl Losses {
     /// Reads the counters.
     ///
     /// # Errors
-    /// The driver has no counters of its own.
+    /// There is no such device, or its driver has no counters (`ethtool -S`) or too many.
     pub fn read(interface: &str) -> io::Result<Self> {
         let (names, values) = ioctl::counters(interface)?;
         Ok(Self::of(names.into_iter().zip(values)))

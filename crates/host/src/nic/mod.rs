@@ -1,4 +1,4 @@
-//! Network interfaces as the kernel describes them, read by netlink (no tool is run).
+//! Network interfaces as the kernel describes them, read by netlink, ioctl and sysfs (no tool is run).
 //!
 //! [`read_all`] reads the network namespace of the calling thread. A value that the kernel or the driver does not offer
 //! is `None`; [`Nic::missing`] has the reason, by topic.
@@ -353,7 +353,7 @@ pub mod slot {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     pub struct Slot {
-        /// 1 to 6.
+        /// Generation of PCI Express, 1 to 6.
         pub generation: u32,
         /// Lanes in use.
         pub lanes: u32,

@@ -29,7 +29,7 @@ const FCS_BYTES: u32 = 4;
 /// A value of `rx-usecs` that selects a mode, and the fixed value that the mode reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
-    /// What `rx-usecs` is.
+    /// Value of `rx-usecs` that selects the mode.
     pub word: u32,
     /// The `rx-usecs` with the same effect (us).
     pub usecs: u32,
@@ -107,7 +107,7 @@ impl Nic {
         })
     }
 
-    /// Returns the shortest delay, at least `usecs`, that its driver accepts as a delay (us).
+    /// Returns the shortest delay, at least `usecs`, that its driver accepts as a delay (us); 0 (no delay) for 0.
     pub fn accepted_delay_us(&self, usecs: u32) -> u32 {
         if usecs == 0 { 0 } else { usecs.max(self.known_driver().least_us) }
     }

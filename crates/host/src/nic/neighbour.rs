@@ -105,8 +105,8 @@ pub fn fits(frame_bytes: u32, mtu_bytes: u32, interface: &str) -> Result<(), NoN
 }
 
 /// Finds a neighbour by the routes and the neighbour table of the calling thread's network namespace, on the given
-/// interface or on that of the route. If the kernel does not know the neighbour, one datagram to its discard port makes
-/// the kernel resolve it.
+/// interface or on the interface of the route. If the kernel does not know the neighbour, one datagram to its discard
+/// port makes the kernel resolve it.
 ///
 /// # Errors
 /// See [`NoNeighbour`].
@@ -180,7 +180,7 @@ pub struct Received {
     pub missed: u64,
 }
 
-/// What an interface has received so far; `None` if the kernel does not report it.
+/// Receive counters of an interface since its creation; `None` if the kernel does not report it.
 pub fn received(interface: &str) -> Option<Received> {
     let stats = Rtnl::new().link(interface).ok()?.stats?;
     Some(Received { packets: stats.rx_packets, missed: missed(&stats) })

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, io};
 /// name.
 ///
 /// # Errors
-/// The driver has no counters of its own.
+/// There is no such device, or its driver has no counters (`ethtool -S`) or too many.
 pub fn queue_counts(interface: &str) -> io::Result<Vec<QueueCounts>> {
     let (names, values) = ioctl::counters(interface)?;
     Ok(queues(names.iter().map(String::as_str).zip(values)))

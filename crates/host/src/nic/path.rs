@@ -1,4 +1,5 @@
-//! Finds the devices through which the data of an address passes, in the network namespace of the calling thread.
+//! Finds the devices through which packets from and to an address of this host pass, in the network namespace of the
+//! calling thread.
 
 use super::Nic;
 use crate::rtnl::{RawLink, Rtnl};

@@ -1,5 +1,5 @@
 //! Clocks of network devices (PHC, `/dev/ptpN`) compared with the system's clock: [`DeviceClock`] reads both at once,
-//! [`Line`] converts a time of the device's clock to the system's. Everything except the reading is pure.
+//! [`Line`] converts a time of the device's clock to the system's. Only [`DeviceClock`] accesses a device.
 
 use std::{fs::File, io, os::fd::AsRawFd};
 

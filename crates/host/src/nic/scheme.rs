@@ -298,8 +298,8 @@ impl Nic {
 }
 
 impl Inventory {
-    /// The kernel's NAPI settings for all devices: those of process_backlog if `backlog`, otherwise those of NAPI in
-    /// drivers, which poll NAPI_POLL_WEIGHT packets whatever net.core.dev_weight is. Defaults if the kernel does not
+    /// The kernel's NAPI settings for all devices: the settings of process_backlog if `backlog`, otherwise the settings
+    /// of drivers, which poll NAPI_POLL_WEIGHT packets whatever net.core.dev_weight is. Defaults if the kernel does not
     /// show a sysctl.
     pub fn napi(&self, backlog: bool) -> Napi {
         let sysctl = |name: &str| self.sysctls.get(name).and_then(|text| text.parse::<u64>().ok());

@@ -53,8 +53,8 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     }
 }
 
-/// Directory that lists the device's interrupts; those of a virtio device belong to its PCI function. The parent of any
-/// other device is a bridge with interrupts of its own.
+/// Directory that lists the device's interrupts. The interrupts of a virtio device belong to its PCI function, its
+/// parent. The parent of any other device is a bridge, which has other interrupts.
 pub(crate) fn message_interrupts(device: &Path) -> PathBuf {
     let virtio = fs::read_link(device.join("subsystem")).is_ok_and(|bus| bus.ends_with("virtio"));
     device.join(if virtio { "../msi_irqs" } else { "msi_irqs" })

@@ -36,7 +36,7 @@ impl Fields {
 pub enum Mode {
     /// A program's own code.
     User,
-    /// The kernel.
+    /// The kernel, or a hypervisor.
     Kernel,
     /// A guest.
     Guest,
@@ -45,7 +45,7 @@ pub enum Mode {
 /// A sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// Process, 0 for the idle task.
+    /// Process; 0 for the idle task, and for tasks that have ended or that this process may not see.
     pub pid: u32,
     /// Thread.
     pub tid: u32,

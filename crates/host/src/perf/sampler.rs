@@ -14,7 +14,8 @@ const FREQUENCY: u64 = 1 << 10;
 const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const USE_CLOCK: u64 = 1 << 25;
 
-/// Numbers of data pages of a ring, tried in this order: users without CAP_IPC_LOCK may lock 516 KiB in all.
+/// Numbers of data pages of a ring, tried in this order: users without CAP_IPC_LOCK may by default lock 516 KiB per CPU
+/// (kernel.perf_event_mlock_kb).
 const PAGES: [usize; 4] = [512, 128, 32, 8];
 
 /// `PERF_EVENT_IOC_ENABLE`, `_DISABLE`.
@@ -99,7 +100,7 @@ impl Sampler {
         })
     }
 
-    /// Passes all records since the last call to `take`, CPU by CPU, in order of time on each.
+    /// Passes all records since the last call of this function to `take`, CPU by CPU, in order of time on each CPU.
     pub fn drain(&mut self, mut take: impl FnMut(usize, Record)) {
         for ring in &mut self.rings {
             let cpu = ring.cpu;
@@ -146,7 +147,8 @@ impl Ring {
 
     /// A counter of the first page: `data_head` and `data_tail` of `perf_event_mmap_page`.
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: the first page holds aligned 64-bit words there for as long as the mapping lives, which both sides access atomically.
+        // SAFETY: the first page contains aligned 64-bit words there, which the kernel and this process access
+        // atomically, as long as the mapping exists.
         unsafe { &*self.memory.add(at).cast::<AtomicU64>() }
     }
 

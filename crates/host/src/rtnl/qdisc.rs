@@ -16,8 +16,9 @@ const QUEUE_S: f64 = 0.03;
 pub(crate) const BUCKET_FRAMES: u32 = 2;
 
 impl Rtnl {
-    /// Limits what a link sends to a wire rate of `bps`: frames count with preamble, check sequence and gap, and at
-    /// least as Ethernet's shortest. Packets merged for offload are segmented.
+    /// Limits the traffic that a link sends to a wire rate of `bps` (bit/s). Each frame counts with preamble, check
+    /// sequence and gap, and a shorter frame counts as the shortest Ethernet frame. Packets merged for offload are
+    /// segmented.
     pub(crate) fn limit_rate(&mut self, index: u32, bps: f64, mtu_bytes: u32) -> io::Result<()> {
         let bytes_per_s = bps / 8.0;
         let frame_bytes = mtu_bytes + 14;
@@ -101,8 +102,7 @@ pub(crate) struct RawBacklog {
 }
 
 impl Rtnl {
-    /// Occupancy of each link's root qdisc (its children included). For a root that has no counters of its own, such as
-    /// mq: the occupancy of each child.
+    /// Occupancy and drops of each link's root qdisc, its children included. A root qdisc without counters is left out.
     pub(crate) fn backlogs(&mut self) -> io::Result<Vec<RawBacklog>> {
         let request = tc::Request::new().op_getqdisc_dump(&Tcmsg::default());
         let mut replies = self.socket.request(&request)?;

@@ -147,7 +147,7 @@ fn queue_mask(queue: u32) -> String {
     format!("0x{:x}{}", 1 << (queue % 4), "0".repeat((queue / 4) as usize))
 }
 
-/// Speed and duplex as ethtool arguments; `None` if the value is neither.
+/// Speed and duplex as ethtool arguments; `None` if the value is not a link setting.
 fn link(value: &str) -> Option<Vec<String>> {
     let words: Vec<String> = match value.parse().ok()? {
         LinkSetting::Forced(mode) => {

@@ -117,12 +117,11 @@ fn is_offload(key: &str) -> bool {
 }
 
 impl Setting {
-    /// Refuses what does not affect the path of packets through a host: a file or an offload that is not listed here,
-    /// an invalid name of an interface, a value that is not one line of text. The existence of the device is left to
-    /// the kernel to check.
+    /// Refuses a file or an offload that is not listed in this module, an invalid name of an interface, and a value
+    /// that is not one line of text. The existence of the device is left to the kernel to check.
     ///
     /// # Errors
-    /// What is refused, in a sentence.
+    /// A sentence that names the refused value or name.
     pub fn check(&self, value: &str) -> Result<(), String> {
         if value.contains(char::is_control) || value.len() > LONGEST_VALUE {
             return Err(format!(

@@ -23,7 +23,8 @@ use std::{fs, io};
 pub struct SoftnetStat {
     /// CPU number; the line number if the kernel (before 5.14) does not print it.
     pub cpu: u32,
-    /// Packets processed by `__netif_receive_skb_core`; a packet steered by RPS counts on both CPUs.
+    /// Packets processed by `__netif_receive_skb_core`; a packet that RPS steered counts on the CPU to which it was
+    /// steered.
     pub processed: u32,
     /// Packets dropped because the backlog was full.
     pub dropped: u32,
@@ -43,7 +44,7 @@ pub struct SoftnetStat {
 
 impl SoftnetStat {
     /// Increase since an earlier snapshot of the same CPU, correct across one 32-bit overflow; lengths are the present
-    /// ones.
+    /// values.
     #[must_use]
     pub fn since(&self, earlier: &SoftnetStat) -> SoftnetStat {
         SoftnetStat {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, fs, io};
 
-/// The `Udp:` lines of `/proc/net/snmp`; see the kernel's snmp_counter.rst. (datagrams)
+/// The `Udp:` lines of `/proc/net/snmp`; see the kernel's snmp_counter.rst. All counts are datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UdpCounters {
@@ -17,7 +17,7 @@ pub struct UdpCounters {
     pub out_datagrams: u64,
     /// The socket's receive buffer was full.
     pub rcvbuf_errors: u64,
-    /// No room to send.
+    /// No space in the send buffer.
     pub sndbuf_errors: u64,
     /// Bad checksum.
     pub in_csum_errors: u64,

@@ -48,7 +48,7 @@ options!(
     UDP_SEGMENT
 );
 
-/// Waits until a descriptor is ready, for a time in nanoseconds: ppoll(2).
+/// Waits until a descriptor is ready, at most for `at_most`, with a resolution of 1 ns: ppoll(2).
 ///
 /// # Errors
 /// The kernel refuses the call.
@@ -93,7 +93,7 @@ pub fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::SndBuf, &bytes)?)
 }
 
-/// Does nothing: on BSD a process outlives the process that started it.
+/// Does nothing: on BSD netcliff does not end a process when the process that started it ends.
 pub(crate) fn end_with_parent(_: Signal) -> io::Result<()> {
     Ok(())
 }
@@ -170,7 +170,7 @@ unsupported! {
 /// Does nothing: the guest that calls it runs Linux.
 pub(crate) fn reboot() {}
 
-/// See Linux.
+/// On Linux: makes an ioctl on an interface.
 ///
 /// # Errors
 /// Always.
@@ -231,7 +231,7 @@ impl NetlinkSocket {
     }
 }
 
-/// Replies to a request; it has no values.
+/// Replies to a request. The type has no values, because every request fails.
 #[derive(Debug)]
 pub(crate) struct Replies<'s, R>(Infallible, PhantomData<(&'s (), R)>);
 
@@ -295,7 +295,7 @@ mod own {
 
     use crate::system::SocketOption;
 
-    /// Name of the congestion control, netinet/tcp.h.
+    /// Socket option with the name of the congestion control, netinet/tcp.h.
     pub const TCP_CONGESTION: SocketOption = SocketOption(Some((libc::IPPROTO_TCP, 64)));
 
     /// The calling thread's id.
@@ -315,7 +315,7 @@ mod own {
 
     use crate::system::{SocketOption, unsupported};
 
-    /// Name of the congestion control: `None`, as OpenBSD has only one.
+    /// Socket option with the name of the congestion control: `None`, because OpenBSD has only one.
     pub const TCP_CONGESTION: SocketOption = SocketOption(None);
 
     /// The calling thread's id.

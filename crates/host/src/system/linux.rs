@@ -76,7 +76,7 @@ pub unsafe fn receive_messages(fd: RawFd, messages: *mut libc::mmsghdr, count: u
     unsafe { libc::syscall(libc::SYS_recvmmsg, fd, messages, count, flags, no_limit) as libc::c_int }
 }
 
-/// Waits until a descriptor is ready, for a time in nanoseconds: ppoll(2).
+/// Waits until a descriptor is ready, at most for `at_most`, with a resolution of 1 ns: ppoll(2).
 ///
 /// # Errors
 /// The kernel refuses the call.
@@ -151,7 +151,7 @@ pub fn set_packet_option<T>(socket: impl AsFd, option: libc::c_int, value: &T) -
 pub fn packet_option<const N: usize>(socket: impl AsFd, option: libc::c_int) -> io::Result<[u32; N]> {
     let (mut value, mut length) = ([0; N], size_of::<[u32; N]>() as libc::socklen_t);
     let to = value.as_mut_ptr().cast();
-    // SAFETY: both pointers are to values that outlive the call, with the length of the first.
+    // SAFETY: both pointers are to values that outlive the call; `length` is the size of `value`.
     let done = unsafe { libc::getsockopt(socket.as_fd().as_raw_fd(), libc::SOL_PACKET, option, to, &raw mut length) };
     checked(done.into()).map(|_| value)
 }
@@ -189,13 +189,13 @@ pub(crate) fn policy() -> io::Result<libc::c_int> {
     checked(unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) }).map(|policy| policy as libc::c_int)
 }
 
-/// Ends the calling process by a signal when the thread that started it ends. Async-signal-safe.
+/// Makes the kernel send a signal to the calling process when the thread that started it ends. Async-signal-safe.
 pub(crate) fn end_with_parent(signal: Signal) -> io::Result<()> {
     Ok(nix::sys::prctl::set_pdeathsig(signal)?)
 }
 
 /// Signals a process by a pidfd, which never refers to a later process with the same pid. A process that has ended is
-/// no error. `is_it`: whether the pid is still that of the intended process.
+/// no error. `is_it` returns whether the pid still belongs to the intended process.
 pub(crate) fn signal_process(pid: u32, is_it: impl FnOnce() -> bool, signal: libc::c_int) -> io::Result<()> {
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
     // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
@@ -341,14 +341,14 @@ pub(crate) fn reports(protocol: SockProtocol, groups: u32) -> io::Result<OwnedFd
     const ROOM_BYTES: usize = 1 << 20;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let own = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
-    // Without the right to more, the host's limit applies.
+    // The kernel reduces the size to the host's limit, net.core.rmem_max.
     let _ = setsockopt(&own, sockopt::RcvBuf, &ROOM_BYTES);
     bind(own.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
     Ok(own)
 }
 
-/// The calling thread's network namespace's number for another namespace; `None` if it has no number. Source:
-/// net/core/net_namespace.c, rtnl_net_getid.
+/// The number by which the calling thread's network namespace refers to another namespace (nsid); `None` if it has
+/// assigned none. Source: net/core/net_namespace.c, rtnl_net_getid.
 pub(crate) fn namespace_number(other: &Path) -> Option<i32> {
     /// linux/rtnetlink.h, linux/net_namespace.h.
     const RTM_GETNSID: u16 = 90;
@@ -407,8 +407,8 @@ pub unsafe fn interface_ioctl<T>(socket: impl AsFd, name: &str, request: u16, da
     checked(result.into()).map(drop)
 }
 
-/// Creates a tap in the calling thread's namespace (Documentation/networking/tuntap.rst). `whole_segments`: with
-/// virtio-net headers.
+/// Creates a tap in the calling thread's namespace (Documentation/networking/tuntap.rst). With `whole_segments`, each
+/// frame has a virtio-net header (IFF_VNET_HDR), so that it can be a segment larger than the MTU.
 pub(crate) fn open_tap(name: &str, whole_segments: bool) -> io::Result<OwnedFd> {
     let file: File = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
     // SAFETY: all zero is a valid ifreq.

@@ -64,8 +64,8 @@ fn ipv6_setting(scope: &str, name: &str, value: &str) -> io::Result<()> {
     fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/{name}"), value)
 }
 
-/// Configures IPv6 so that it sends nothing by itself: no link-local address, no duplicate address detection, no router
-/// solicitations.
+/// Configures IPv6 so that the kernel sends no unrequested packets: no link-local address, no duplicate address
+/// detection, no router solicitations.
 fn quiet_ipv6(interface: &str) -> io::Result<()> {
     let quiet = [("addr_gen_mode", "1"), ("accept_dad", "0"), ("router_solicitations", "0"), ("disable_ipv6", "0")];
     let unable = |error: io::Error| match error.kind() {
@@ -111,7 +111,8 @@ pub(super) fn reception(
     Ok(())
 }
 
-/// Configures RPS for what the sender receives (acknowledgements, or the other direction), if requested.
+/// Configures RPS for the packets that the sender receives (acknowledgements, or the traffic of the other direction),
+/// if requested.
 pub(super) fn sender_reception(
     namespace: &Namespace,
     end: &Endpoint,

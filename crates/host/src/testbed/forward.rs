@@ -1,9 +1,9 @@
 //! A device under test between two sides of a tester: three network namespaces in a row, joined by veth.
 //!
-//! `generator -- router -- sink`. The real kernel forwards. RPS moves what arrives at the router to the router's CPU,
-//! and what arrives at the tester to the tester's, so that the router's CPU does only the router's work. Addresses are
-//! those reserved by RFC 2544 (198.18.0.0/15) and RFC 5180 (2001:2::/48); neighbours are permanent, so that only
-//! measured packets are sent.
+//! `generator -- router -- sink`. The real kernel forwards. RPS moves the packets that arrive at the router to the
+//! router's CPU, and the packets that arrive at the tester to the tester's CPU, so that the router's CPU does only the
+//! router's work. The addresses are reserved for benchmarks by RFC 2544 (198.18.0.0/15) and RFC 5180 (2001:2::/48).
+//! Neighbour entries are permanent, so that only measured packets are sent.
 
 mod nft;
 mod redirect;
@@ -103,7 +103,7 @@ pub struct ForwardOptions {
     pub mtu_bytes: u32,
     /// CPU of the router's packet work.
     pub router_cpu: u32,
-    /// CPU of the tester: it processes what arrives at the tester's ports.
+    /// CPU of the tester: it processes the packets that arrive at the tester's ports.
     pub tester_cpu: u32,
 }
 
@@ -216,7 +216,7 @@ impl ForwardBed {
         &self.limits
     }
 
-    /// Packets that each of the router's links dropped, received or sent.
+    /// Packets that each of the router's links dropped on reception or transmission.
     ///
     /// # Errors
     /// The kernel does not report them.

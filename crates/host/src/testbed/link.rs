@@ -22,8 +22,8 @@ impl Testbed {
         set.map_err(TestbedError::failed(format!("set the MTU of {name} to {mtu_bytes}")))
     }
 
-    /// Limits what an end sends to a rate on the wire (bit/s; headers, preamble, check sequence and gap count), by a
-    /// token bucket; `None` removes the limit. The limit ends with the testbed.
+    /// Limits the traffic that an end sends to a rate on the wire (bit/s; headers, preamble, check sequence and gap
+    /// count), by a token bucket; `None` removes the limit. The limit ends with the testbed.
     ///
     /// # Errors
     /// The kernel has no token bucket.
@@ -59,7 +59,7 @@ impl Testbed {
         set.map_err(TestbedError::failed(format!("set the qdisc of {name}")))
     }
 
-    /// Limits the sum of what both ends send to one rate (bit/s, counted as by [`Testbed::limit_rate`]): half duplex.
+    /// Limits the total traffic of both ends to one rate (bit/s, counted as by [`Testbed::limit_rate`]): half duplex.
     /// `None` removes the limit. The limit ends with the testbed.
     ///
     /// # Errors

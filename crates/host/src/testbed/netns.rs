@@ -2,8 +2,8 @@
 //!
 //! Addresses are from 198.18.0.0/15, which RFC 2544 reserves for benchmarks; the neighbour entries are permanent and
 //! IPv6 is off, so that only measured packets are sent. If IPv6 is requested, its addresses are from 2001:2::/48 (RFC
-//! 5180), without duplicate address detection, solicitations or link-local addresses; what remains is one or two
-//! multicast listener reports when the addresses are set.
+//! 5180), without duplicate address detection, solicitations or link-local addresses; the kernel then sends only one or
+//! two multicast listener reports when the addresses are set.
 
 use super::{
     Permission, TestbedError, endpoint,
@@ -199,7 +199,7 @@ impl Testbed {
         })
     }
 
-    /// Changes host-wide sysctls in addition to those of the options; all are restored at the end.
+    /// Changes host-wide sysctls in addition to the sysctls of the options; all are restored at the end.
     ///
     /// # Errors
     /// A sysctl does not exist here, may not be written, or the kernel stores another value.

@@ -1,4 +1,4 @@
-//! Offloads of the testbed's interfaces, by the kernel's names (those of `ethtool -k` differ).
+//! Offloads of the testbed's interfaces, by the kernel's names (the names of `ethtool -k` differ).
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -49,8 +49,8 @@ impl Testbed {
         Ok(nic.map_err(TestbedError::failed(format!("ask {name} for its offloads")))?.features)
     }
 
-    /// Switches offloads of an end's interface. Returns those whose state then differs from the wanted one, with the
-    /// reason: the interface lacks or cannot switch the feature, or it depends on another.
+    /// Switches offloads of an end's interface. Returns the offloads whose state then differs from the wanted state,
+    /// with the reason: the interface lacks or cannot switch the feature, or it depends on another.
     ///
     /// # Errors
     /// The namespace cannot be entered, or the interface cannot be read.

@@ -93,7 +93,7 @@ impl StampedPorts {
     fn add(&mut self, name: &str) -> Result<(), StampingError> {
         let found =
             Stamping::of(name).map_err(|source| StampingError::Unread { interface: name.to_owned(), source })?;
-        // A flag defines the meaning of the clock's number, and is left unchanged.
+        // The flags are left unchanged: HWTSTAMP_FLAG_BONDED_PHC_INDEX defines the meaning of the clock's number.
         let wanted = Stamping { flags: found.flags, ..Stamping::ALL };
         if found == wanted {
             return Ok(());

@@ -85,12 +85,12 @@ pub enum Model {
     Igb,
     /// virtio.
     VirtioNet,
-    /// VMware's.
+    /// VMware's vmxnet3.
     Vmxnet3,
 }
 
 impl Model {
-    /// All of them.
+    /// All models.
     pub const ALL: [Self; 5] = [Self::E1000, Self::E1000e, Self::Igb, Self::VirtioNet, Self::Vmxnet3];
 
     /// Its name in `vm:NAME`.

@@ -126,8 +126,8 @@ impl Levers {
         };
         let mut steps: Vec<Step> = self.levers.iter().zip(&self.now).filter_map(step).collect();
         if part == Part::Interrupt {
-            // The steps are reversed when the polling mode ends: a setting that depends on a driver's switch must be
-            // changed before the switch.
+            // When the polling mode ends, the steps are made in reverse order: a setting that depends on a switch of
+            // the driver must change before that switch.
             steps.reverse();
         }
         session.apply_steps(&steps)?;

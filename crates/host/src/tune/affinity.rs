@@ -1,7 +1,7 @@
 //! Assigns CPUs to queues: [`plan`], a pure function of a [`Topology`] and the queues.
 //!
-//! The designs are those of Gasparakis and Waskiewicz (2010), figures 6 to 8, with the paper's further rules: only CPUs
-//! of the NIC's own node, and neither isolated nor offline ones.
+//! The designs are from Gasparakis and Waskiewicz (2010), figures 6 to 8. As in the paper, only CPUs of the NIC's own
+//! node are used, and no isolated or offline CPUs.
 
 use crate::inspect::{Direction, Inspection, Irq, Port};
 use netcliff_core::queues::apart;
@@ -24,7 +24,7 @@ pub enum Design {
 }
 
 impl Design {
-    /// All of them.
+    /// All designs.
     pub const ALL: [Design; 3] = [Design::Pairing, Design::Spread, Design::Smt];
 
     /// Name on the command line.
@@ -46,7 +46,7 @@ impl netcliff_core::Choice for Design {
 pub struct Topology {
     /// CPUs that may be used: online, not isolated.
     pub usable: BTreeSet<u32>,
-    /// Threads (CPUs) of each core, in the kernel's order; a CPU that is in no core is a core by itself.
+    /// Threads (CPUs) of each core, in the kernel's order; a CPU that is in no core of this list counts as a core.
     pub cores: Vec<Vec<u32>>,
     /// CPUs of each NUMA node.
     pub nodes: BTreeMap<u32, Vec<u32>>,

@@ -240,7 +240,7 @@ impl Session {
         }
     }
 
-    /// Records what a step may reset in addition to its own setting, and whether the interface has a carrier to lose.
+    /// Records the settings that a step may reset in addition to its own, and whether the interface has a carrier now.
     fn foresee(&mut self, setting: &Setting) -> Result<(), Failed> {
         let link = setting.interface().and_then(|interface| Rtnl::new().link(interface).ok());
         if let Some(link) = link.filter(|link| link.has_carrier()) {
@@ -265,8 +265,9 @@ impl Session {
         Ok(())
     }
 
-    /// Sets a value after recording the previous one, and settings that the change may reset, in the journal. Of
-    /// several changes of a setting the first previous value counts. All changes of a device go through here.
+    /// Sets a value after recording the previous one, and settings that the change may reset, in the journal. If a
+    /// setting is changed several times, only its first previous value is recorded. All changes of a device go through
+    /// here.
     pub(crate) fn change(&mut self, setting: &Setting, before: &str, new: &str) -> Result<(), Failed> {
         let of_it =
             |change: &Change| matches!(change, Change::SettingChanged { setting: changed, .. } if changed == setting);

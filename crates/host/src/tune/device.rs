@@ -1,7 +1,7 @@
 //! Settings of a device by name, for the time of a measurement: [`Wanted`] is one setting with its value, [`steps`]
 //! plans the changes, and [`Held`] leaves them in force until it is dropped.
 //!
-//! The names are those of ethtool and sysfs, as in experiment files.
+//! The names are the names of ethtool and sysfs, as in experiment files.
 
 use super::{
     Step,
@@ -163,7 +163,7 @@ impl DeviceKey {
     }
 }
 
-/// A setting and its wanted value: 1 or 0 for a switch, nanoseconds for `gro_flush_timeout`.
+/// A setting and its wanted value: 1 or 0 for a switch, nanoseconds for `gro_flush_timeout` and `irq-suspend-timeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// What is set.

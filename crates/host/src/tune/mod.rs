@@ -83,7 +83,7 @@ mod at_risk {
         (0..).zip(&nic.queue_coalesce).flat_map(figures).collect()
     }
 
-    /// Values of coalescing that the driver does not change by itself.
+    /// Values of coalescing that the driver does not adapt to the load.
     pub(super) fn own_coalescing(figures: &BTreeMap<String, u32>) -> Vec<(&'static str, u32)> {
         let is_off = |switch: Coalesce| figures.get(switch.kernel_name()).is_none_or(|on| *on == 0);
         let own = Coalesce::DIRECTIONS.into_iter().filter(|[switch, ..]| is_off(*switch));

@@ -31,7 +31,7 @@ pub enum Named {
     Queue(u32, Coalesce, u32),
     /// Header split.
     HeaderSplit(bool),
-    /// Header fields that RSS hashes of a kind of packets.
+    /// Header fields that RSS hashes for a kind of packets.
     Hash(String, HashFields),
     /// The key of the RSS hash, hexadecimal.
     RssKey(String),
@@ -165,8 +165,8 @@ pub fn steps(nic: &Nic, wanted: &[Named]) -> Result<Vec<Step>, String> {
     Ok(planned)
 }
 
-/// Rank among the settings made after those of [`device::steps`]: switches of coalescing before values, queues after
-/// the device. `None` if [`device::steps`] makes the setting.
+/// Rank among the settings made after the settings of [`device::steps`]: switches of coalescing come before its values,
+/// single queues after the whole device. `None` if [`device::steps`] makes the setting.
 fn rank(one: &Named) -> Option<u8> {
     match one {
         Named::Device(_) | Named::HeaderSplit(_) => None,

@@ -1,5 +1,5 @@
-//! A plan as files that survive a reboot: a shell script, [`sysctl_d`], [`udev`] rules, a [`tuned`] profile. All
-//! functions are pure.
+//! A plan as files that survive a reboot: a shell script, [`sysctl_d`], [`udev`] rules, a [`tuned`] profile. The
+//! functions only return the text; they read and write no files.
 //!
 //! The kernel renumbers interrupts at each boot, so the files name them as their driver does. A file lists the settings
 //! that its format cannot express ([`File::left_out`]), and names or values that would be misread in it. All text is

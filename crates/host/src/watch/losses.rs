@@ -71,7 +71,7 @@ impl Losses {
         Self { own, spaces: all.into_iter().filter_map(read).collect(), holders }
     }
 
-    /// Losses in the caller's namespace since boot, by reason.
+    /// Losses in the caller's namespace since it was created, by reason.
     pub(super) fn by_reason(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.spaces.get(&self.own).map_or([0; REASONS.len()], |own| own.counts);
         REASONS.into_iter().map(|(reason, _)| reason).zip(counts)

@@ -87,7 +87,7 @@ impl Threads {
         Self { processes, named: before.map(|threads| Arc::clone(&threads.named)).unwrap_or_default() }
     }
 
-    /// Ids of all processes read, with their values.
+    /// Process IDs of all processes read, each with its start time (ticks since boot).
     pub(super) fn processes(&self) -> impl Iterator<Item = (u32, u64)> {
         self.processes.iter().map(|(pid, process)| (*pid, process.used.began))
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reg(pub u8);
 
-/// BPF_LDX | BPF_MEM with the size of what is read: one, two, four bytes.
+/// BPF_LDX | BPF_MEM with the size of the value read: one, two, four bytes.
 pub(super) const BYTE: u8 = 0x71;
 pub(super) const HALF: u8 = 0x69;
 pub(super) const WORD: u8 = 0x61;
@@ -33,13 +33,13 @@ const EXIT: u8 = 0x95;
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     words: Vec<u64>,
-    /// Jumps without a distance so far, and their labels.
+    /// Index and label of each jump. `finish` fills in the distances.
     jumps: Vec<(usize, &'static str)>,
     places: BTreeMap<&'static str, usize>,
 }
 
 impl Assembler {
-    /// Code, registers (source high, destination low), offset, value.
+    /// Appends an instruction: code, destination and source register, offset, value.
     fn add(&mut self, code: u8, to: u8, from: u8, offset: i16, value: i32) {
         let registers = if cfg!(target_endian = "little") { (from << 4) | to } else { (to << 4) | from };
         let ([a, b], [c, d, e, f]) = (offset.to_ne_bytes(), value.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! bpf(2).
+//! Commands of bpf(2) that load, attach, run and describe XDP programs.
 
 use std::{
     io,
@@ -137,7 +137,8 @@ pub(super) fn load(program: &[u64], name: &str) -> io::Result<OwnedFd> {
     load_with(program, name, 0)
 }
 
-/// Loads, under a name, an XDP program that accepts frames in several pieces: frames that exceed a page in native mode.
+/// Loads, under a name, an XDP program that accepts frames in several buffers. In native mode these are frames that
+/// exceed a page.
 pub(super) fn load_for_pieces(program: &[u64], name: &str) -> io::Result<OwnedFd> {
     load_with(program, name, TAKES_PIECES)
 }

@@ -29,7 +29,7 @@ const VLAN_BYTES: i32 = 4;
 const READ_BYTES: i32 = IPV4_PROTOCOL as i32 + VLAN_BYTES + 1;
 const UDP: i32 = 17;
 
-/// Loads `return bpf_redirect(index, 0);`.
+/// Loads the program `return bpf_redirect(index, 0);`. In native mode it accepts frames in several buffers.
 pub(crate) fn redirect_to(index: u32, mode: Mode) -> io::Result<OwnedFd> {
     let mut program = Assembler::default();
     program.set(Reg(1), index as i32);
@@ -42,7 +42,7 @@ pub(crate) fn redirect_to(index: u32, mode: Mode) -> io::Result<OwnedFd> {
     }
 }
 
-/// Loads `return XDP_DROP;`.
+/// Loads the program `return XDP_DROP;`.
 #[cfg(test)]
 pub(crate) fn drop_all() -> io::Result<OwnedFd> {
     const DROP: i32 = 1;

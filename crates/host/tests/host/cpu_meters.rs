@@ -128,7 +128,7 @@ fn ebpf_sees_a_spinning_thread() {
     });
 }
 
-/// As in a container, where the process ids that this process sees differ from those of the kernel.
+/// As in a container, where the process ids that this process sees differ from the kernel's.
 #[test]
 fn ebpf_sees_its_tasks_in_a_pid_namespace_of_its_own() {
     let _alone = alone();
@@ -249,7 +249,7 @@ fn classes_partition_the_wall_time() {
             assert!(cpu.share(Class::Unknown) < 0.001, "CPU {} was not visited", cpu.cpu);
         }
     }
-    // The counts of two successive intervals add up to those of the whole interval.
+    // The counts of two successive intervals add up to the counts of the whole interval.
     let parts = [&second - &first, &third - &second].map(|part| part.cpus[0].figures.events());
     assert_eq!((&third - &first).cpus[0].figures.events(), parts[0] + parts[1]);
 }
@@ -289,7 +289,7 @@ fn ebpf_counts_packets_and_softirqs() {
         let origins = from_process + counters.softirqs_from_irq.unwrap() + counters.softirqs_from_ksoftirqd.unwrap();
         assert_eq!(origins, softirqs);
         assert!(split.overhead_share.is_none_or(|share| share > 0.0 && share < 0.5), "{split:?}");
-        // softnet_stat counts the packets that enter the stack, the polls those that they processed.
+        // softnet_stat counts the packets that enter the stack; the polls count the packets that they processed.
         let (processed, packets) = (counters.softnet_processed.unwrap(), counters.packets.unwrap());
         expect(
             processed.abs_diff(packets) <= packets / 50 + 20
@@ -420,7 +420,7 @@ fn another_task_on_the_cpu_is_told_with_its_name() {
     };
     eventually(|| {
         let mut visitor = std::process::Command::new("sh");
-        // The program ends by itself even if this test is killed.
+        // The program ends after its loop, even if this test is killed.
         visitor.args(["-c", "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done"]);
         let pinned = move || {
             pin(cpu);

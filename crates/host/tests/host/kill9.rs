@@ -24,7 +24,7 @@ const CHILD_STATE: &str = "NETCLIFF_TEST_CHILD_STATE";
 /// Longest wait in these tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// This is no test of its own but the process that the test below starts and kills.
+/// Not a test: the process that tests below start and kill.
 #[test]
 fn child_that_makes_a_testbed() {
     let Some(state) = env::var_os(CHILD_STATE) else { return };
@@ -42,7 +42,7 @@ fn rmem_max() -> u32 {
     text.trim().parse().unwrap()
 }
 
-/// The directory of the journals in the test's state directory.
+/// Returns the directory of the journals in a state directory.
 fn journal_of(dir: &std::path::Path) -> std::path::PathBuf {
     StateDir::at(dir).unwrap().path().join("journal")
 }

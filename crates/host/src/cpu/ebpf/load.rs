@@ -20,8 +20,8 @@ use skeleton::{CpuSkel, CpuSkelBuilder, types};
 
 /// Programs without which there is no accounting at all.
 const REQUIRED: [&str; 3] = ["softirq_entry", "softirq_exit", "sched_switch"];
-/// Tracepoints of inter-processor and timer interrupts on x86. Other architectures have others, so a part of all known
-/// tracepoints is always missing.
+/// Tracepoints of inter-processor and timer interrupts on x86. Other architectures have different tracepoints, so every
+/// kernel lacks some of the known tracepoints.
 const ONLY_X86: [&str; 6] =
     ["call_function_single", "call_function", "reschedule", "local_timer", "irq_work", "x86_platform_ipi"];
 
@@ -53,7 +53,7 @@ fn check_kernel() -> Result<(), MeterError> {
 }
 
 impl Programs {
-    /// Loads the programs and attaches those this kernel has a tracepoint for.
+    /// Loads and attaches the programs whose tracepoints this kernel has.
     pub(super) fn load() -> Result<Self, MeterError> {
         check_kernel()?;
         let present = tracepoints()?;
@@ -107,7 +107,8 @@ impl Programs {
         }
     }
 
-    /// Sets the PID namespace of task IDs to that of this process, which in a container differs from the kernel's.
+    /// Makes the programs use task IDs of this process's PID namespace, which in a container differs from the initial
+    /// one.
     fn mean_ids_of_this_namespace(&mut self) {
         if let Some(inode) = process::other_pid_namespace() {
             // SAFETY: the field is in the mapped memory; no program is attached yet.
@@ -115,8 +116,8 @@ impl Programs {
         }
     }
 
-    /// Attaches the programs for exits before those for entries, so that of every interrupt whose entry is seen the
-    /// exit is seen, too.
+    /// Attaches the programs for exits before the programs for entries, so that the exit of every interrupt whose entry
+    /// is seen is seen, too.
     fn attach(&mut self, missing: &mut BTreeSet<String>) -> Result<(), MeterError> {
         let mut programs: Vec<_> = self
             .skel

@@ -297,7 +297,7 @@ impl CpuInterval {
         }
     }
 
-    /// Event counts of the eBPF programs, which replace those in the kernel's own counters.
+    /// The counters of `kernel`, with the event counts of the eBPF programs in place of the kernel's.
     pub fn counters(&self, kernel: Counters) -> Counters {
         let f = &self.figures;
         Counters {

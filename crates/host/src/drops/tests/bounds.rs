@@ -1,4 +1,4 @@
-//! Bounds of the tracer: more drops than it reads, more flows than it has space for, a kernel without reasons.
+//! Bounds of the tracer: more drops than it examines, more flows than it has space for, a kernel without reasons.
 
 use crate::drops::{Ask, By, Reading, Tracer, symbols::Symbols};
 use netcliff_testkit::{Need, has};

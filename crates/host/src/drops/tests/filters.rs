@@ -49,7 +49,7 @@ fn packets() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut number = 0;
     for protocol in [6u8, 17, 132, 1, 2, 47, 50, 0, 44] {
-        // Whole, a first fragment, a later fragment, and with options.
+        // Unfragmented, a first fragment, a later fragment, and with IP options.
         for (fragment, words) in [(0u16, 5u8), (0x2000, 5), (0x2010, 5), (0, 7)] {
             number += 1;
             let (source, destination) = (FOUR[number % 3], FOUR[(number / 3) % 3]);
@@ -66,7 +66,7 @@ fn packets() -> Vec<Vec<u8>> {
         }
     }
     for protocol in [6u8, 17, 132, 58, 44, 0, 50] {
-        // Whole, and after a fragment header.
+        // Unfragmented, a first fragment, and a later fragment.
         for fragment in [None, Some(0u16), Some(0x10)] {
             number += 1;
             let [source, destination] =
@@ -238,8 +238,8 @@ fn filters() -> Vec<String> {
     (0..count).map(|n| expression(&mut draw, n % 3)).collect()
 }
 
-/// A filter that both accept selects the same packets. A filter that tcpdump accepts is accepted here, too, unless it
-/// needs too many steps.
+/// If netcliff and tcpdump both accept a filter, it selects the same packets in both. netcliff accepts every filter
+/// that tcpdump accepts, unless it needs too many steps.
 #[test]
 fn generated_filters_mean_what_they_mean_in_tcpdump() {
     if !has_program("tcpdump") {

@@ -219,7 +219,7 @@ fn command_line(text: &str) -> String {
     text.split_whitespace().filter(known).collect::<Vec<_>>().join(" ") + "\n"
 }
 
-/// Keeps all fields of the first processor except its serial number, and only the number of each other processor.
+/// Returns all fields of the first processor except its serial number, and only the number of each other processor.
 fn first_processor(text: &str) -> String {
     let mut blocks = text.split("\n\n");
     let first = lines(blocks.next().unwrap_or_default(), |line| !line.to_lowercase().starts_with("serial"));

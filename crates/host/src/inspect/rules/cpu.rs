@@ -4,8 +4,8 @@ use super::{Aim, Look, Rule, Seen, seen};
 use crate::{inspect::Inspection, inventory::disturbs};
 use netcliff_core::inspection::{Objective, Severity};
 
-/// Wake-up time from which an idle state is called deep (us): about what one 64-byte packet costs a slow CPU in
-/// docs/theory (5.3 us for the protocol and 3.7 us for the interrupt).
+/// Wake-up time from which an idle state is called deep (us): about the time that one 64-byte packet takes on a slow
+/// CPU in docs/theory (5.3 us for the protocol and 3.7 us for the interrupt).
 const DEEP_US: u64 = 10;
 /// The limit if low latency is not the objective (us): as long as usual interrupt delays.
 const VERY_DEEP_US: u64 = 100;

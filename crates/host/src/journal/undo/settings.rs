@@ -5,7 +5,7 @@ use crate::setting::{self, Setting};
 use nix::net::if_::if_indextoname;
 use std::io;
 
-/// Where a setting was changed: number of its network namespace, and of its interface in it.
+/// Where a setting was changed: inode number of its network namespace, and index of its interface in it.
 type Where = (Option<u64>, Option<u32>);
 
 /// Undoes the change of a setting.
@@ -25,9 +25,9 @@ pub(super) fn undo_setting(setting: &Setting, (namespace, ifindex): Where, old: 
     Ok((!notes.is_empty()).then(|| notes.join("; ")))
 }
 
-/// The setting of the interface with this number, whatever its present name; and a note if the name changed.
+/// The setting of the interface with this index, whatever its present name; and a note if the name changed.
 fn by_its_name(setting: &Setting, ifindex: Option<u32>) -> (Setting, Option<String>) {
-    // For a number without an interface nix 0.30 returns an empty name.
+    // For an index without an interface nix 0.30 returns an empty name.
     let now = ifindex.and_then(|index| if_indextoname(index).ok()?.into_string().ok()).filter(|now| !now.is_empty());
     match (now, setting.interface()) {
         (Some(now), Some(then)) if now != then => {
@@ -100,7 +100,7 @@ fn set_back(setting: &Setting, old: &str) -> io::Result<SetBack> {
     Ok(SetBack::From(current))
 }
 
-/// The file or the interface does not exist.
+/// Whether the error means that the file or the interface does not exist.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(libc::ENODEV)

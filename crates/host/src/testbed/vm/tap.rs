@@ -47,7 +47,7 @@ impl Wire {
         set.map_err(step(format!("set the MTU of the guest's wire to {mtu_bytes}")))
     }
 
-    /// Limits what goes to the guest to a rate on the wire (bit/s), by a token bucket as in a namespace testbed; with
+    /// Limits the traffic to the guest to a rate on the wire (bit/s), by a token bucket as in a namespace testbed; with
     /// `both_ways`, limits the sum of both directions instead. `None` removes the limit.
     ///
     /// # Errors

@@ -118,8 +118,8 @@ impl Step {
 pub struct Machine {
     /// Online CPUs.
     pub online: Vec<u32>,
-    /// Driver, bus address, number of queues in use and possible number of queues, by name of each interface that the
-    /// plan changes.
+    /// By name of each interface that the plan changes: its driver, bus address, number of queues in use and possible
+    /// number of queues.
     pub interfaces: BTreeMap<String, String>,
 }
 
@@ -127,13 +127,13 @@ pub struct Machine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
-    /// What it is for.
+    /// The objective that it serves.
     pub objective: Objective,
     /// Machine for which it was made.
     pub machine: Machine,
     /// In the order in which they are made.
     pub steps: Vec<Step>,
-    /// What it omits, and why.
+    /// Settings that it omits, with the reasons.
     pub notes: Vec<String>,
 }
 

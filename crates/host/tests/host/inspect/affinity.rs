@@ -32,8 +32,8 @@ fn figure_7_interrupt_spread() {
     assert_eq!(assignment, Assignment { receive: vec![0, 1, 2, 3], transmit: vec![4, 5, 6, 7] });
 }
 
-/// With N CPUs and N queues the two interrupts of a queue are on different CPUs, and each CPU has as many interrupts as
-/// with pairing.
+/// With N CPUs and N queues the two interrupts of a queue are on different CPUs, and each CPU has the same number of
+/// interrupts as with pairing.
 #[test]
 fn figure_7_on_as_many_cpus_as_queues() {
     let assignment = plan(&flat(4), four_queues(), Design::Spread);
@@ -163,7 +163,7 @@ proptest! {
         let local: BTreeSet<u32> = machine.usable.intersection(&near).copied().collect();
         let allowed = if local.is_empty() { &machine.usable } else { &local };
         prop_assert!(assignment.receive.iter().chain(&assignment.transmit).all(|cpu| allowed.contains(cpu)));
-        // Dealt evenly over the CPUs in use.
+        // The numbers of queues of two CPUs in use differ by one at most.
         prop_assert!(spread(&assignment.receive) <= 1, "{assignment:?}");
         prop_assert!(spread(&assignment.transmit) <= 1 || design == Design::Smt, "{assignment:?}");
     }

@@ -60,7 +60,8 @@ fn a_capture_of_a_capture_is_the_same_host() {
     assert_eq!(first, second);
 }
 
-/// Only values that change by themselves may differ between this host and its capture.
+/// The inspection of a capture of this host equals the inspection of the host, except for values that change during the
+/// tests and values that a capture alters or omits.
 #[test]
 fn a_capture_of_this_host_says_what_the_host_says() {
     let still = |inspection: &Inspection| {

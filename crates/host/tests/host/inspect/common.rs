@@ -33,7 +33,7 @@ impl Overlay {
         overlay
     }
 
-    /// Without a file.
+    /// Returns the capture without a file.
     pub fn without(&self, path: &str) -> Overlay {
         let mut overlay = self.clone();
         overlay.files.retain(|(file, _)| file != path);
@@ -63,7 +63,7 @@ impl Overlay {
         self.nic(name, "/rss/indirection", (0..128).map(|entry| entry % queues).collect::<Vec<_>>())
     }
 
-    /// The directory.
+    /// Writes the capture into a temporary directory and returns that directory.
     pub fn lay(&self) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {

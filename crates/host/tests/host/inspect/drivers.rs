@@ -1,4 +1,4 @@
-//! Tests what is derived from captures of guests in which drivers of real devices ran (docs/drivers.md).
+//! Tests the values derived from captures of guests in which drivers of real devices ran (docs/drivers.md).
 
 use crate::inspect::common::{Overlay, captured, files};
 use netcliff_core::inspection::Objective;

@@ -184,7 +184,7 @@ fn old_squeezes_are_answered_once() {
     let many = counted(50).file("proc/sys/net/core/netdev_budget", "300\n");
     assert_eq!(budgets(&many)[0], "net.core.netdev_budget: 300 -> 600");
     assert_eq!(budgets(&many.file("proc/sys/net/core/netdev_budget", "600\n")), [""; 0]);
-    // Three squeezes are as few as the start of a host causes.
+    // Three squeezes are no more than the start of a host causes: the plan leaves the budget unchanged.
     assert_eq!(budgets(&counted(3).file("proc/sys/net/core/netdev_budget", "300\n")), [""; 0]);
 }
 
@@ -239,7 +239,7 @@ fn channels_come_first_and_are_told_of() {
     assert_eq!(steps(&plan)[0], "eth0 channels combined: 2 -> 4");
     assert!(plan.changes_channels() && plan.notes[0].contains("eth0"), "{plan:#?}");
     assert!(!planned(&two, &wish(Objective::Cpu)).changes_channels());
-    // The present interrupts will not be those of the four queues, so none of them is placed.
+    // The present interrupts are not the interrupts of the four new queues, so the plan places none of them.
     let pinned = two.irq(43, "7");
     assert_eq!(steps(&planned(&pinned, &wish(Objective::Throughput))), steps(&plan));
     let settled = Wish { channels_as_they_are: true, ..wish(Objective::Throughput) };

@@ -1,4 +1,4 @@
-//! Tests every rule of the inspection on captured hosts: one that triggers the rule and one that does not.
+//! Tests every rule of the inspection on captured hosts: one capture that triggers the rule and one that does not.
 //!
 //! The base is a router with two NUMA nodes for which no rule reports anything; each case replaces a few files. A
 //! capture is a directory, so a case can be examined with `netcliff inspect --from`.
@@ -33,7 +33,7 @@ fn triggers(rule: &str, severity: Severity, overlay: &Overlay, aim: Aim, says: &
     assert!(own.len() <= 2, "the overlay for {rule} triggers more than its own: {own:?}");
 }
 
-/// A rule that stays silent.
+/// Checks that a rule reports nothing on a capture.
 fn silent(rule: &str, overlay: &Overlay, aim: Aim) {
     let all = remarks(overlay, aim);
     assert!(all.iter().all(|remark| remark.rule != rule), "{all:#?}");
