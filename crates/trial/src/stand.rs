@@ -18,7 +18,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Watches everything that is up in a namespace of a testbed.
+    /// Makes a place that watches all devices of a testbed's namespace that are up, and their addresses.
     pub fn whole(netns: PathBuf) -> Self {
         Self { netns: Some(netns), scope: Scope::default() }
     }
