@@ -157,8 +157,8 @@ fn once(
     Some(Costs { packet_s, poll_s, wakeup_s, interrupt_s, application_s, switch_s, other_s, fixed })
 }
 
-/// Returns time per packet, and constant time as a share, of the times that `of` selects. `None` if the load hardly
-/// changed.
+/// Fits the time that `of` selects. Returns the time per packet (s), and the constant time as a share of the elapsed
+/// time. `None` if the load hardly changed.
 fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved: f64) -> Option<(f64, f64)> {
     if pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>() <= 0.0 {
         return Some((0.0, 0.0));

@@ -34,8 +34,8 @@ const FINE_EVERY: Duration = Duration::from_secs(3);
 const BUDGET: f64 = 0.008;
 const LEAST_METERED: f64 = 0.002;
 const LOOKING: f64 = 0.002;
-/// A reading is discarded if it took this many times the usual time from clock to counters; below, the usual time at
-/// the start (s).
+/// A reading is discarded if the time from reading the clock to reading the counters exceeds this multiple of the usual
+/// time; below, the usual time assumed at the start (s).
 const SLOW_LOOK: f64 = 3.0;
 const USUAL_S: f64 = 1e-4;
 /// Minimum time that the meter runs once started; below, its time at the start of a watch.
@@ -559,7 +559,7 @@ impl Taking {
         }
     }
 
-    /// Activity of each CPU since the start of the slice.
+    /// Returns the activity of each CPU since the start of the slice.
     fn cpus_until(&mut self, end: &Mark, seconds: f64) -> Vec<CpuSlice> {
         let start = &self.start;
         let dropped = |cpu: u32| {
