@@ -44,7 +44,7 @@ impl Thresholds {
         self.up_pps.or_else(|| self.costs.as_ref().map(saturation)).unwrap_or(f64::INFINITY)
     }
 
-    /// Returns the lower threshold for this frame size with FCS (pps).
+    /// Returns the lower threshold for this frame size with FCS (pps); at most the upper threshold.
     pub fn down_pps(&self, frame_bytes: f64) -> f64 {
         let up_pps = self.up_pps(frame_bytes);
         self.down_pps.unwrap_or_else(|| switching::down_of(up_pps)).min(up_pps)

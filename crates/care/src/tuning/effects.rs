@@ -64,7 +64,7 @@ impl Known<'_> {
         self.host.port(step.setting.interface()?)
     }
 
-    /// Largest load that one CPU serves (pps).
+    /// Largest load that one CPU serves with the measured number of packets per interrupt (pps).
     fn one_cpu_pps(&self, host: &Host) -> f64 {
         1.0 / (packet_s(host) + (host.interrupt_s + host.mask_s) / self.packets_per_interrupt)
     }
