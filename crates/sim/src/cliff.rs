@@ -1,4 +1,4 @@
-//! [`cliff_sim`]: finds by simulation the highest offered load with loss at or below a target.
+//! [`cliff_sim`]: searches by simulation for the cliff, the highest offered load with loss at or below a target.
 
 use netcliff_core::{EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
 
@@ -123,9 +123,10 @@ impl Search<'_> {
         Ok(Some((low, high)))
     }
 
-    /// Returns the lowest load below `cliff` that loses more than the target, among loads that rise by a fixed ratio.
-    /// `None` if no such load loses more. Only with an application can the loss fall with rising load: the application
-    /// starves while softirqs run on interrupts, and loses nothing at a higher load, at which ksoftirqd polls.
+    /// Returns the lowest load below `cliff` that loses more than the target, among loads from 20 % of `cliff` upwards
+    /// in steps of 20 %. `None` if no such load loses more. Only with an application can the loss fall with rising
+    /// load: the application starves while softirqs run on interrupts, and loses nothing at a higher load, at which
+    /// ksoftirqd polls.
     fn losing_below(&mut self, cliff: f64) -> Result<Option<f64>, EngineFailure> {
         let mut load = LOWEST * cliff;
         let may_lose = (self.point_at)(load).host.mean_application_s().is_some();

@@ -12,7 +12,7 @@
 //! | `recursion` | packets computed one by one without events, where scheme and host allow it |
 //! | `offered` | bytes that arrive in each slice of time, without a host |
 //! | `trace` | a short run in detail, for display |
-//! | `engine` | evaluates a point; several queues, each with a core of its own or several on one |
+//! | `engine` | evaluates a point; also hosts with several queues, on separate cores or on one core |
 //! | `shared` | one core that serves several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
@@ -27,10 +27,10 @@
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of
 //! threads.
 //!
-//! Each CPU computes one replication at a time. An experiment computed eight in the lanes of a vector, one event of
-//! each at a time, for hosts with an application; it was no faster with AVX2. The next event differs from lane to lane,
-//! so that each step computes every kind of event and two random times for all lanes, while times and histograms are
-//! still read and written lane by lane.
+//! Each CPU computes one replication at a time. Computing eight replications in the lanes of SIMD registers (AVX2), one
+//! event of each per step, was tried for hosts with an application and was not faster: the kind of the next event
+//! differs from lane to lane, so that each step has to compute every kind of event and two random times for all lanes,
+//! while times and histograms are still read and written lane by lane.
 //!
 //! ```
 //! use netcliff_core::{Engine, Host, Point};

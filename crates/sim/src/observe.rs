@@ -32,7 +32,7 @@ pub struct Wanted {
 /// Maximum number of slices: a larger table or file is of no use.
 const MOST_SLICES: f64 = 100_000.0;
 
-/// Observes one replication. Its parts (tenths) are recorded separately, because the warm-up is known only at the end.
+/// Observes one replication. Its segments are recorded separately, because the warm-up is known only at the end.
 struct Observer {
     marks: usize,
     segment: usize,

@@ -1,8 +1,8 @@
 //! [`SimEngine::compare`]: two schemes on the same packets, and their differences with paired-t intervals.
 //!
-//! Gaps, sizes and protocol times have streams of their own (source, purpose, replication), so that a replication
-//! offers both schemes the same packets, and differences are due to the schemes. Both replications are cut at the
-//! longer of the two warm-ups: marks are at the same arrivals, hence at the same instants.
+//! Gaps, sizes and protocol times have separate random streams, so that a replication offers both schemes the same
+//! packets, and differences are due to the schemes. Both replications are cut at the longer of the two warm-ups. Counts
+//! are recorded at the same arrivals under both schemes, hence at the same times.
 
 use netcliff_core::{Difference, EngineFailure, Figure, Point};
 

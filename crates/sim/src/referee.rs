@@ -45,7 +45,7 @@ enum Event {
     Arrival,
     /// A transmission ends.
     TransmissionEnds,
-    /// The NIC in front of NAPI may interrupt: one of its conditions may be fulfilled.
+    /// The NIC that NAPI polls may interrupt: one of the conditions of its moderation may be fulfilled.
     Announce,
     /// A timer of the scheme, or the scheduler's tick.
     Timer(u64),

@@ -116,8 +116,8 @@ mod tests {
         Point::poisson(Host::preset("pentium4-2530mhz").unwrap(), scheme.parse().unwrap(), 100e3)
     }
 
-    /// A replication does not depend on the range of the request, and ten replications agree with a run of as many
-    /// packets.
+    /// A replication does not depend on the range of the request, and ten replications agree with a run of the same
+    /// total number of packets.
     #[test]
     fn replicas_are_replications_of_a_run() {
         let engine = SimEngine { seed: 7, confidence: 0.999, effort: Effort::Packets(200_000), ..SimEngine::default() };

@@ -1,4 +1,4 @@
-//! [`Core`]: one CPU that serves several queues, each with a scheme of its own.
+//! [`Core`]: one CPU that serves several queues, each under its own instance of the scheme.
 //!
 //! Any interrupt preempts protocol work of any queue. An interrupt that occurs while another one is handled waits; the
 //! oldest is handled first. The queues' protocol work alternates: packet by packet among the queues that may be served,

@@ -4,7 +4,7 @@
 /// What the CPU does from one departure to the service of the next packet, in this order [ticks].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Before {
-    /// A poll that finds no packets, or the poll that finds the ring's next packet, and unmasking.
+    /// Overhead of the poll that follows a poll which used its weight, whether it finds packets or not, and unmasking.
     pub first: u64,
     /// Idle time: no packet is there, an interrupt is being delivered, or a tick is awaited.
     pub idle: u64,

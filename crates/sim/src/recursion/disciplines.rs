@@ -1,4 +1,4 @@
-//! The schemes of [`super::serial`]. They draw the same random numbers in the same order as the machine of events.
+//! The schemes of [`super::serial`]. They draw the same random numbers in the same order as the event-driven machine.
 
 use netcliff_core::Napi;
 
@@ -105,7 +105,7 @@ pub(super) struct OneNapi<'a> {
     interrupt_ticks: f64,
     mask_ticks: f64,
     weight: u64,
-    /// Whether any poll has run. The first packet finds the NIC unmasked.
+    /// Whether any poll has run. When the first packet arrives, the NIC is unmasked.
     has_polled: bool,
     /// Number of packets served by the present poll.
     served: u64,
@@ -115,7 +115,7 @@ pub(super) struct OneNapi<'a> {
 }
 
 impl<'a> OneNapi<'a> {
-    /// Whether this recursion supports the scheme. Otherwise only the machine of events does.
+    /// Whether this recursion supports the scheme. Otherwise only the event-driven machine does.
     pub(super) fn does(napi: &Napi) -> bool {
         !napi.threaded
             && !napi.busy_poll

@@ -3,8 +3,8 @@
 //! Both times of a packet can therefore be computed when it arrives: when softirqs process it, as in [`super::serial`],
 //! and when the application takes it from the socket, by Lindley's recursion on V ([`taken`]).
 //!
-//! The recursion ends where the kernel wakes ksoftirqd, which shares the CPU with the application. The machine of
-//! events continues from there to the next instant at which the CPU is idle.
+//! The recursion ends where the kernel wakes ksoftirqd, which shares the CPU with the application. The event-driven
+//! machine continues from there until the CPU is idle again.
 
 mod counts;
 mod taken;
@@ -22,7 +22,7 @@ use crate::source::PacketBlock;
 use crate::tally::Counts;
 use taken::Taken;
 
-/// Runs a replication. `None` if the host or the scheme has a feature that only the machine of events supports.
+/// Runs a replication. `None` if the host or the scheme has a feature that only the event-driven machine supports.
 pub(super) fn run(
     napi: &Napi,
     point: &Point,
@@ -80,7 +80,7 @@ struct Rounds {
     counted: bool,
 }
 
-/// State of the CPU since a time at which it was idle.
+/// State of the CPU since it was last idle.
 struct Softirqs {
     backlog: bool,
     /// Maximum number of packets in the ring.
@@ -90,7 +90,8 @@ struct Softirqs {
     packets: Box<[Processed]>,
     accepted: usize,
     taken: Taken,
-    /// First packet since the CPU was idle; below, the time of that, and the latest arrival.
+    /// Number of the first packet since the CPU was last idle; below, the time at which it was idle, and the latest
+    /// arrival [ticks].
     first: usize,
     began: u64,
     now: u64,
@@ -306,7 +307,7 @@ impl Softirqs {
         if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
 
-    /// Leaves a packet for the machine of events to process.
+    /// Leaves a packet for the event-driven machine to process.
     #[cold]
     fn leave_packet(&mut self, packet: Packet) {
         let place = self.place(self.accepted);

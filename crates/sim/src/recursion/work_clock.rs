@@ -37,7 +37,7 @@ pub(super) trait WorkClock {
     fn forget(&mut self) {}
 }
 
-/// The clock of a CPU that is never away.
+/// The clock of a CPU without pauses.
 #[derive(Debug, Default)]
 pub(super) struct Steady {
     now: u64,

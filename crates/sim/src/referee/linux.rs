@@ -98,7 +98,8 @@ struct Linux<'a> {
     interrupt_at: Option<u64>,
     /// Whether the interrupt became due while a transmit interrupt was handled.
     interrupt_waits: bool,
-    /// The NIC in front of NAPI; below, whether one of its timers ended while a transmit interrupt was handled.
+    /// The moderation of the NIC that NAPI polls; below, whether one of its timers ended while a transmit interrupt was
+    /// handled.
     front: announce::Front,
     announce_waits: bool,
     /// Whether a receive interrupt's handler only has to exit, after a transmit interrupt that preceded it.

@@ -70,7 +70,7 @@ impl Moderation {
         }
     }
 
-    /// The moderation of a NIC in front of NAPI.
+    /// The moderation of a NIC that NAPI polls.
     pub(super) fn of_nic(nic: &netcliff_core::Moderation, clock: Clock) -> Self {
         let times_s = [nic.absolute_timer_s, nic.packet_timer_s, nic.min_gap_s];
         let late = nic.quirk.gap_late_s.map_or(0, |seconds| clock.whole(seconds));
@@ -128,8 +128,8 @@ impl Moderation {
         false
     }
 
-    /// Handles a timer that is due, or a full count. Returns true if the interrupt may be raised now; false if it waits
-    /// for the end of the gap.
+    /// Handles a timer that is due, or a frame count that is reached. Returns true if the interrupt may be raised now;
+    /// false if it waits for the end of the gap.
     #[inline]
     pub(crate) fn fire(&mut self, now: u64) -> bool {
         let held = self.held_until != NEVER;

@@ -1,5 +1,5 @@
-//! Whether intervals of the mean latency contain the true value, which is that of a run a hundred times as long. Random
-//! points from half to five times saturation, with small and large rings and sockets.
+//! Tests whether intervals of the mean latency contain the true value, which is taken from a run a hundred times as
+//! long. The points are random: loads from half to five times saturation, small and large rings and sockets.
 //!
 //! `cargo test --release -p netcliff-sim --test sim coverage:: -- --ignored --nocapture` tests 200 points, in minutes.
 

@@ -102,7 +102,7 @@ impl Taken {
         self.ran[last].total = now - self.origin - self.shown;
     }
 
-    /// Records that no softirqs ran for `time` [ticks], and that softirqs start after that.
+    /// Records that no softirqs ran for `time` [ticks] and that the next softirqs start then.
     #[inline]
     pub(super) fn goes_on(&mut self, time: u64) {
         self.shown += time;
@@ -234,7 +234,7 @@ impl Taken {
     }
 }
 
-/// Converts a packet to the form in which the machine of events stores it in the socket.
+/// Converts a packet to the form in which the event-driven machine stores it in the socket.
 fn left(packet: Handed) -> Packet {
     let application = packet.done / EIGHTHS - packet.taken / EIGHTHS;
     // Frames are at most 65535 bytes.

@@ -1,5 +1,5 @@
-//! The NIC in front of NAPI, evaluated anew at each event: the packets that it has not announced, and its last
-//! interrupt.
+//! Interrupt moderation of the NIC that NAPI polls, computed anew at each event from the packets that have not been
+//! announced and the time of the last interrupt.
 
 use std::cmp::Reverse;
 
