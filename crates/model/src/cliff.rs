@@ -265,7 +265,8 @@ fn bound(
             let steep = (newest.1 - opposite.1) / (newest.0 - opposite.0);
             return Ok((held_pps, math::exp(newest.0 - newest.1 / steep), steep));
         }
-        // If an end is practically the cliff, evaluate at a small distance from it, so that the other end comes close, too.
+        // If an end is practically the cliff, evaluate at a small distance from it, so that the other end comes close,
+        // too.
         let aside = 0.4 * width;
         let place = (newest.0 + share * (opposite.0 - newest.0)).clamp(least + aside, most - aside);
         let found = (place, excess(math::exp(place))?);

@@ -97,12 +97,14 @@ pub(crate) struct Counts {
     pub latency: u128,
     /// Sum of the times from arrival to loss of the packets lost at the socket [ticks].
     pub lost_latency: u128,
-    /// Integral of the number of packets in ring and protocol processing over time [packet ticks]; up to date only in recorded counts.
+    /// Integral of the number of packets in ring and protocol processing over time [packet ticks]; up to date only in
+    /// recorded counts.
     pub ring_area: u128,
-    /// Integral of the number of packets in sender, ring, protocol processing and socket over time [packet ticks]; set
-    /// at marks.
+    /// Integral of the number of packets in sender, ring, protocol processing and socket over time [packet ticks]; up
+    /// to date only in recorded counts.
     pub system_area: u128,
-    /// Integral of the number of packets that the application has taken and not finished [packet ticks]; up to date only in recorded counts.
+    /// Integral of the number of packets that the application has taken and not finished [packet ticks]; up to date
+    /// only in recorded counts.
     pub application_area: u128,
     /// Integral of the number of packets queued at the sender [packet ticks]; up to date only in recorded counts.
     pub sender_area: u128,

@@ -83,8 +83,8 @@ pub(crate) struct Linux {
     postponed: bool,
     /// Whether the interrupt stays unmasked after an interrupt at unmasking ([`netcliff_core::scheme::Gap::Reopened`]).
     open: bool,
-    /// Time at which the interrupt being delivered, or the timer of a deferred interrupt, is handled [ticks]; [`NEVER`]:
-    /// no such interrupt.
+    /// Time at which the interrupt being delivered, or the timer of a deferred interrupt, is handled [ticks];
+    /// [`NEVER`]: no such interrupt.
     interrupt_due: u64,
     /// Whether `interrupt_due` is the timer of a deferred interrupt.
     deferring: bool,
