@@ -19,9 +19,10 @@ use netcliff_host::tune::adapt::Counters;
 const WEIGHT: f64 = 0.5;
 /// A counter of 32 bits wraps at this value.
 const WRAP_32: u64 = 1 << 32;
-/// Maximum number of packets that a device with 32-bit counters can receive in a window; below, of bytes. A larger
-/// difference means that the driver reset its counters.
+/// Maximum number of packets that a device with 32-bit counters can receive in a window. A larger difference means that
+/// the driver reset its counters.
 const MOST_PACKETS: u64 = 1 << 28;
+/// The same limit for bytes.
 const MOST_BYTES: u64 = 1 << 31;
 
 /// Rates at which to switch.

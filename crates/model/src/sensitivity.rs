@@ -199,7 +199,7 @@ mod tests {
     use netcliff_core::{Load, Traffic};
 
     /// The cliff of an ideal host is its service rate: the elasticities of the two parts of the service have sum -1,
-    /// those of other costs are 0.
+    /// and all others are 0.
     #[test]
     fn ideal_host() {
         let host = Host { ring: 100_000, per_byte_s: 1e-8, ..Host::pentium4_2530mhz() };

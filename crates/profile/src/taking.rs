@@ -31,17 +31,18 @@ use packets::{Device, devices};
 /// Interval between readings of the rings. At 999 samples per second of 40 frames, a CPU's ring of 2 MiB holds the
 /// samples of six seconds; the smallest ring, of 32 KiB, those of a tenth of a second.
 const LOOK: Duration = Duration::from_millis(50);
-/// A new random period of the clock is drawn after this number of readings; below, the largest deviation of the period
-/// from its mean, as a share. With a constant period, samples would be synchronous with a load that has its own timer,
-/// as most generators do: with a period of 1.001 ms, a loop behind a sender with a period of 1 ms appeared 21 % too
-/// long.
+/// A new random period of the clock is drawn after this number of readings. With a constant period, samples would be
+/// synchronous with a load that has its own timer, as most generators do: with a period of 1.001 ms, a loop behind a
+/// sender with a period of 1 ms appeared 21 % too long.
 const REDRAWN: u32 = 2;
+/// Largest deviation of the random period from its mean, as a share.
 const JITTER: f64 = 0.3;
 /// Maximum number of periods for which one sample counts. A virtual CPU may resume late after a halt; the time of this
 /// gap beyond the maximum is in no stage.
 const LONGEST_GAP: u64 = 4;
-/// Number of slices of a window; below, the minimum length of a slice.
+/// Number of slices of a window.
 const SLICES: u32 = 20;
+/// Minimum length of a slice.
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
 /// Samples per second on each CPU: neither a divisor nor a multiple of usual timer rates, so that samples are not
 /// synchronous with timers.
@@ -67,8 +68,9 @@ const MISSING: f64 = 0.03;
 const UNKNOWN: f64 = 0.05;
 /// Share of late samples above which the report warns.
 const LATE: f64 = 0.05;
-/// Number of samples below which the report warns; below, number of packets.
+/// Number of samples below which the report warns.
 const FEW_SAMPLES: u64 = 400;
+/// Number of packets below which the report warns.
 const FEW_PACKETS: u64 = 1000;
 /// What to profile.
 #[derive(Debug, Clone)]

@@ -20,15 +20,15 @@ const RESOLUTION: f64 = 0.004;
 /// target, or if no steady state was found; [`Effort::Exactly`] limits the number. The first one suffices to confirm a
 /// loss below 1e-4 if no packet is lost.
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
-/// Loads below a cliff that are checked for losses: the lowest, as a share of the cliff; below, the ratio of
-/// consecutive loads.
+/// Lowest load below a cliff that is checked for losses, as a share of the cliff.
 const LOWEST: f64 = 0.2;
+/// Ratio of consecutive loads that are checked.
 const RISE: f64 = 1.2;
 /// Number of loads after which the search for a bracket gives up.
 const STEPS: u32 = 40;
-/// Ratio of consecutive loads in the search for a bracket: the largest, and the first one near the expected cliff. The
-/// ratio is squared after each load, up to the largest.
+/// Largest ratio of consecutive loads in the search for a bracket.
 const STEP: f64 = 1.5;
+/// First ratio of consecutive loads near the expected cliff. The ratio is squared after each load, up to [`STEP`].
 const NEAR_STEP: f64 = 1.04;
 
 /// The side of the target on which a load lies.

@@ -69,9 +69,11 @@ struct World {
     /// For each packet that arrived while a transmit interrupt was handled: whether it fitted into the ring.
     delayed: Vec<bool>,
     applications: Vec<applications::Thread>,
-    /// Threads that wait for the CPU; below, the thread that has it, and the thread that had it last.
+    /// Threads that wait for the CPU.
     queue: VecDeque<usize>,
+    /// The thread that has the CPU.
     running: Option<usize>,
+    /// The thread that had the CPU last.
     last: usize,
     nobody: SocketCounts,
     since: u64,

@@ -113,8 +113,9 @@ struct Core {
     soft: Option<Job>,
     turns: Turns,
     pauses: Pauses,
-    /// Number of arrivals so far; below, the number at which the next mark is set.
+    /// Number of arrivals so far.
     offered: u64,
+    /// Number of arrivals at which the next mark is set.
     next_mark: u64,
     done: bool,
 }

@@ -49,7 +49,7 @@ pub struct Work {
     pub mask_s: f64,
     /// o: overhead of a poll (s).
     pub poll_s: f64,
-    /// B: slots of the ring, including that of the packet in service.
+    /// B: slots of the ring, including the slot of the packet in service.
     pub places: u64,
     /// Distribution of interrupt, overhead and service times.
     pub shape: TimeShape,

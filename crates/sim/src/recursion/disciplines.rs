@@ -109,8 +109,9 @@ pub(super) struct OneNapi<'a> {
     has_polled: bool,
     /// Number of packets served by the present poll.
     served: u64,
-    /// Times drawn early by [`Discipline::first`]: the overhead of a poll after a full one; below, the unmasking.
+    /// Overhead of a poll after a full one, if [`Discipline::first`] has drawn it early.
     overhead: Option<u64>,
+    /// Time of the unmasking, if [`Discipline::first`] has drawn it early.
     unmasking: Option<u64>,
 }
 

@@ -21,8 +21,9 @@ pub(super) struct Inside {
     pub packets: Box<[Accepted]>,
     /// Maximum number of packets in the ring.
     pub ring: usize,
-    /// Number of packets that have arrived; below, number of accepted packets.
+    /// Number of packets that have arrived.
     pub offered: usize,
+    /// Number of accepted packets.
     pub accepted: usize,
     /// Number of departures that have been counted.
     pub delivered: usize,

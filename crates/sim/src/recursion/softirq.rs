@@ -90,27 +90,31 @@ struct Softirqs {
     packets: Box<[Processed]>,
     accepted: usize,
     taken: Taken,
-    /// Number of the first packet since the CPU was last idle; below, the time at which it was idle, and the latest
-    /// arrival [ticks].
+    /// Number of the first packet since the CPU was last idle.
     first: usize,
+    /// Time at which the CPU was last idle [ticks].
     began: u64,
+    /// The latest arrival [ticks].
     now: u64,
     /// Departure of the last accepted packet.
     last: u64,
     befores: Befores,
     /// CPU time of the application for all accepted packets [ticks].
     application: u64,
-    /// Time at which the backlog is moved to the process queue (next or last time); below, the first packet that waits
-    /// for that.
+    /// Time at which the backlog is moved to the process queue (next or last time).
     spliced_at: u64,
+    /// The first packet that waits to be moved.
     waits_from: usize,
     rounds: Rounds,
-    /// Time at which the application got the CPU; below, whether it has been woken since the last interrupt.
+    /// Time at which the application got the CPU.
     since: u64,
+    /// Whether the application has been woken since the last interrupt.
     woke: bool,
-    /// Time at which ksoftirqd is woken; below, the packets that it finds, and how many of them were spliced.
+    /// Time at which ksoftirqd is woken.
     stops_at: u64,
+    /// The packets that ksoftirqd finds.
     left: Vec<Packet>,
+    /// How many of the packets in `left` were spliced.
     spliced: usize,
     counts: Counts,
 }

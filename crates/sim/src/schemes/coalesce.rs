@@ -30,12 +30,13 @@ pub(crate) struct Moderation {
     /// End of the gap [ticks] if an interrupt is due and waits for it; otherwise [`NEVER`].
     held_until: u64,
     gap_ends: u64,
-    /// The rule for the gap; below, whether the present interrupt waited for the end of a gap.
+    /// The rule for the gap.
     rule: Gap,
+    /// Whether the present interrupt waited for the end of a gap.
     waited: bool,
-    /// Delay of the gap's end, which is also the shortest time from that end to the next interrupt [ticks]; below,
-    /// whether an interrupt that is due waits for the delayed end.
+    /// Delay of the gap's end, which is also the shortest time from that end to the next interrupt [ticks].
     late: u64,
+    /// Whether an interrupt that is due waits for the delayed end.
     rests: bool,
 }
 

@@ -64,9 +64,9 @@ pub(crate) struct Linux {
     backlog: bool,
     threaded: bool,
     interrupt_ticks: f64,
-    /// Duration of an interrupt that finds NAPI scheduled [ticks]; below, of one that preempts the softirq that has
-    /// just unmasked.
+    /// Duration of an interrupt that finds NAPI scheduled [ticks].
     polling_ticks: f64,
+    /// Duration of an interrupt that preempts the softirq that has just unmasked [ticks].
     softirq_ticks: f64,
     /// Whether an interrupt that started a poll has been handled.
     began_poll: bool,
@@ -88,13 +88,15 @@ pub(crate) struct Linux {
     interrupt_due: u64,
     /// Whether `interrupt_due` is the timer of a deferred interrupt.
     deferring: bool,
-    /// napi_defer_hard_irqs; below, gro_flush_timeout [ticks], and the remaining count of the former.
+    /// napi_defer_hard_irqs.
     defer_hard_irqs: u32,
+    /// gro_flush_timeout [ticks].
     gro_flush_timeout: u64,
+    /// Number of further polls without work during which the interrupt stays masked; starts at `defer_hard_irqs`.
     defers_left: u32,
-    /// Whether the application polls when its socket is empty; below, how long interrupts stay off after a poll that
-    /// found packets [ticks].
+    /// Whether the application polls when its socket is empty.
     busy_poll: bool,
+    /// How long interrupts stay off after a poll of the application that found packets [ticks].
     irq_suspend_timeout: Option<u64>,
     /// Whether NET_RX is raised.
     pending: bool,

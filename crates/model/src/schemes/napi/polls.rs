@@ -25,12 +25,15 @@ pub struct Polls<'a> {
     reach: usize,
     /// Longest jump up that is considered.
     up: usize,
-    /// P(an arrival comes before the end) of a service; below, of an overhead, an ISR, an interrupt's delivery, an
-    /// unmasking.
+    /// P(a packet arrives before the end of a service).
     service_up: f64,
+    /// The same probability for the overhead of a poll.
     overhead_up: f64,
+    /// The same probability for an ISR.
     isr_up: f64,
+    /// The same probability for the delivery of an interrupt.
     delivery_up: f64,
+    /// The same probability for unmasking.
     unmask_up: f64,
     /// Distribution of packets when the first poll after an idle time starts to serve: index 0 is 1 packet.
     from_idle: Vec<f64>,

@@ -40,17 +40,19 @@ fn after(instant: u64, work: u64) -> u64 {
 pub(super) struct Taken {
     socket: Box<[Handed]>,
     limit: usize,
-    /// Number of packets that entered the socket; below, number of packets counted as taken.
+    /// Number of packets that entered the socket.
     entered: usize,
+    /// Number of packets counted as taken.
     delivered: usize,
-    /// Number of the first packet since the CPU was last idle; below, clock V (which stands still in softirqs) at that
-    /// time [ticks].
+    /// Number of the first packet since the CPU was last idle.
     first: usize,
+    /// Clock V (which stands still in softirqs) at the time when the CPU was last idle [ticks].
     began: u64,
     /// Difference between real time and V without softirqs [ticks].
     origin: u64,
-    /// V at the latest softirqs, in ticks; below, in eighths.
+    /// V at the latest softirqs [ticks].
     shown: u64,
+    /// V at the latest softirqs [eighths].
     at: u64,
     /// Time at which the application has finished all packets in the socket [eighths].
     done: u64,

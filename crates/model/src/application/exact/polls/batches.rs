@@ -1,6 +1,6 @@
-//! Number of packets that an excursion delivers to the socket. Computed forwards from the beginning if few beginnings
-//! are needed; otherwise backwards from the end, for all beginnings at once, with a column for each remainder of the
-//! number of services modulo a full poll.
+//! Number of packets that an excursion delivers to the socket. Computed forwards from the beginning if the result is
+//! needed for few numbers of packets at the beginning; otherwise backwards from the end, for all these numbers at once,
+//! with a column for each remainder of the number of services modulo a full poll.
 
 use super::{Field, Polls, Spread, Stage, Sums, TOGETHER};
 use crate::application::exact::budget::Budget;
@@ -81,7 +81,8 @@ impl Polls {
             field.spend(&Stage::alike(TOGETHER, spread), serves, &mut Sums::default());
             Some(())
         };
-        // Columns: the beginnings, those that wake the application, and busy periods that begin again during unmasking.
+        // Columns: a busy period from each number of packets in `packets`, the same if it wakes the application, and a
+        // busy period that begins again during unmasking.
         let (awake, anew) = (packets.len(), packets.len() * (1 + usize::from(asleep)));
         let mut field = Field::new(TOGETHER, self);
         field.add(0, anew, 1.0);
@@ -132,9 +133,9 @@ impl Polls {
     }
 }
 
-/// Distribution of the number of services up to the last end of a busy period, computed from that up to its first end
-/// (a packet during unmasking begins it again). `anew`: distribution for periods that begin again; `leave`: P(it does
-/// not begin again).
+/// Distributions of the number of services until busy periods finally end, computed from the distributions `first`
+/// until they end for the first time: a packet that arrives during unmasking makes a busy period begin again. `anew`:
+/// distribution, until the next end, for a busy period that begins again; `leave`: P(it does not begin again).
 fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec<f64>> {
     let backwards = |law: &[f64]| -> Vec<f64> { law[..law.len().min(most + 1)].iter().rev().copied().collect() };
     let against = |values: &[f64], services: usize, law: &[f64]| -> f64 {
