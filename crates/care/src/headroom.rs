@@ -3,17 +3,17 @@
 //! A cliff applies to one CPU: the packets/s above which the CPU loses packets. A CPU's closeness to the cliff is the
 //! largest of three shares: its packets/s over the cliff; its time in interrupts and softirqs over that time at the
 //! cliff; and its time that is neither idle nor used by programs of low priority (nice). The first share is exact for
-//! packets like the calibrated ones. The second is higher for packets that cost more (longer frames, a firewall,
-//! decryption), for which the calibrated cliff is too high. The third includes the programs that read the packets. A
-//! thread cannot use more than one CPU. If the busiest thread of a program with sockets uses more CPU time than its CPU
-//! is busy (because it moves between CPUs), the thread's share counts. Most kernels' /proc/stat counts softirq time by
-//! ticks: over a second it is accurate to a few hundredths.
+//! packets like the packets of the calibration. The second is higher for packets that cost more (longer frames, a
+//! firewall, decryption), for which the calibrated cliff is too high. The third includes the programs that read the
+//! packets. A thread cannot use more than one CPU. If the busiest thread of a program with sockets uses more CPU time
+//! than its CPU is busy (because it moves between CPUs), the thread's share counts. Most kernels' /proc/stat counts
+//! softirq time by ticks: over a second it is accurate to a few hundredths.
 //!
 //! A link, a token bucket and a cgroup's CPU quota also limit a host. Each has its own share; the host's share is the
 //! largest of all.
 //!
-//! The first two shares assume packets like the calibrated ones. While no packets are lost, the load is below the
-//! cliff: these two shares are then limited to 1.
+//! The first two shares assume packets like the packets of the calibration. While no packets are lost, the load is
+//! below the cliff: these two shares are then limited to 1.
 
 use std::sync::PoisonError;
 

@@ -35,9 +35,10 @@ const DISTURBED: f64 = 0.3;
 /// Share of CPU time taken by the hypervisor above which the report warns, and above which pauses of a program cannot
 /// be distinguished from pauses by the hypervisor.
 const STOLEN: f64 = 0.005;
-/// A CPU counts as fully busy in a slice if interrupts, softirqs and program use more than this share of it. Below: the
-/// limit for all work of the CPU, used with ticks, which do not separate the program from other tasks.
+/// A CPU counts as fully busy in a slice if interrupts, softirqs and program use more than this share of it.
 const SATURATED: f64 = 0.95;
+/// Limit for the share of all work of the CPU, used instead with ticks, which do not separate the program from other
+/// tasks.
 const ALL: f64 = 0.99;
 /// Share of CPU time that does not grow with the load, above which the report warns.
 const MUCH_FIXED: f64 = 0.2;
@@ -47,7 +48,7 @@ const SEED: u64 = 0x6c65_6172_6e00;
 /// Results of a watch, without the description of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusions {
-    /// Parts of the host, the one that overloads first in front.
+    /// Parts of the host. The first is the part that overloads first.
     pub parts: Vec<LearnedPart>,
     /// Traffic during the watch.
     pub traffic: LearnedTraffic,
@@ -268,7 +269,7 @@ impl<'a> OwnCpu<'a> {
     fn of(watch: &'a Watch, cpu: u32, all_pps: f64) -> Self {
         let slices = of_cpu(&watch.slices, cpu);
         let own_pps = rate(&slices, |slice| slice.packets);
-        // While the meter is off, slices have no packets by CPU: rates are those of the slices with the meter on.
+        // While the meter is off, slices have no packets by CPU: rates are taken from the slices with the meter on.
         let metered = watch.slices.iter().filter_map(|slice| {
             let own = slice.cpus.iter().find(|one| one.cpu == cpu && one.seconds > 0.0)?;
             Some((slice, own))

@@ -122,7 +122,7 @@ impl Fake {
     }
 }
 
-/// Converts a slice to what ticks of 4 ms would show.
+/// Converts a slice to the times that ticks of 4 ms would show.
 fn ticked(cpu: CpuSlice, chance: &mut SplitMix64) -> CpuSlice {
     let ticks = 250.0 * cpu.seconds;
     let mut sampled = |s: f64| {

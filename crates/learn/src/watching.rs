@@ -347,7 +347,7 @@ impl Meter {
     }
 
     /// Stops or starts the meter, so that the whole watch stays within `BUDGET`. `meter_s`: CPU time of the meter so
-    /// far; `own_s`: that of this process. Returns true if the meter was started or stopped.
+    /// far; `own_s`: CPU time of this process. Returns true if the meter was started or stopped.
     fn turn(&mut self, meter_s: f64, own_s: f64, elapsed_s: f64) -> bool {
         let fits = |more_s: f64, elapsed_s: f64| {
             meter_s + own_s + more_s <= BUDGET * elapsed_s || meter_s + more_s <= LEAST_METERED * elapsed_s

@@ -5,8 +5,8 @@
 //! is solved alone, which is exact for the ring: priorities are preemptive, so that it does not depend on the
 //! application. The ring delivers gamma packets per second and leaves the share V of the CPU. The socket is then a
 //! finite queue of load gamma t / V, where t is the application's time per packet. Its net input over the ring's cycles
-//! is asymptotically Brownian; the variance follows from that of the busy period. [`TwoMoment`] computes loss and
-//! length of this queue.
+//! is asymptotically Brownian; the variance follows from the variance of the busy period. [`TwoMoment`] computes loss
+//! and length of this queue.
 //!
 //! A wake-up happens if a busy period of the ring starts while the application sleeps. Without interrupt latency there
 //! are lambda x (available CPU) wake-ups per second (Poisson arrivals see time averages), with interrupt latency a few
@@ -56,7 +56,7 @@ struct Socket {
     implied_service_s: f64,
 }
 
-/// What the formulas of this module need to know about host and scheme.
+/// Properties of host and scheme that the formulas of this module use.
 #[derive(Debug, Clone, Copy)]
 pub struct Above<'a> {
     /// Costs and socket.

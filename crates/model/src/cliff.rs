@@ -229,7 +229,7 @@ impl<'a> Losses<'a> {
 /// Searches for the cliff without an expected load, to a relative width of 1e-5; see [`CliffSearch::cliff`].
 ///
 /// # Errors
-/// Those of [`CliffSearch::cliff`].
+/// See [`CliffSearch::cliff`].
 pub fn cliff(
     engine: &dyn Engine,
     host: &Host,

@@ -155,8 +155,8 @@ impl Engine for ModelEngine {
 }
 
 impl ModelEngine {
-    /// Evaluates a host with several queues, each on a separate core. Latency quantiles are those of the mixture of the
-    /// queues' latency distributions.
+    /// Evaluates a host with several queues, each on a separate core. Latency quantiles are quantiles of the mixture of
+    /// the queues' latency distributions.
     fn several(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         // Equal queues are computed once.
         let known = RefCell::new(Vec::<(Point, Outcome, Option<Distribution>)>::new());

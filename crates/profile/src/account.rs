@@ -276,8 +276,8 @@ pub fn account(table: &Table, window: &Window) -> Account {
     }
 }
 
-/// Widens the interval of a figure to at least that of a binomial count of `samples`, which are the share `of_all` of
-/// all samples.
+/// Widens the interval of a figure to at least the interval of a binomial count of `samples`, which are the share
+/// `of_all` of all samples.
 fn widened(figure: Figure, samples: u64, of_all: f64) -> Figure {
     if samples == 0 {
         return figure;

@@ -28,8 +28,8 @@ use crate::weights::{Heap, Key, Lattice, Source, Timed, in_ns};
 use names::{Namer, name};
 use packets::{Device, devices};
 
-/// Interval between readings of the rings. At 999 samples per second of 40 frames, a CPU's ring of 2 MiB holds the
-/// samples of six seconds; the smallest ring, of 32 KiB, those of a tenth of a second.
+/// Interval between readings of the rings. At 999 samples per second of 40 frames, a CPU's ring of 2 MiB has room for
+/// the samples of six seconds; the smallest ring, of 32 KiB, for the samples of a tenth of a second.
 const LOOK: Duration = Duration::from_millis(50);
 /// A new random period of the clock is drawn after this number of readings. With a constant period, samples would be
 /// synchronous with a load that has its own timer, as most generators do: with a period of 1.001 ms, a loop behind a
@@ -60,11 +60,13 @@ const LEAST_HZ: f64 = 99.0;
 const COST: Duration = Duration::from_millis(400);
 /// Maximum number of distinct stacks that are stored, at some 500 bytes each; samples of further stacks are lost.
 const MOST_PLACES: usize = 400_000;
-/// Share of packets on other interfaces above which the report warns. Below: the limits for steal time, for missing
-/// samples, and for time in unknown functions.
+/// Share of packets on other interfaces above which the report warns.
 const OTHERS: f64 = 0.1;
+/// Share of steal time above which the report warns.
 const STOLEN: f64 = 0.005;
+/// Share of missing samples above which the report warns.
 const MISSING: f64 = 0.03;
+/// Share of time in unknown functions above which the report warns.
 const UNKNOWN: f64 = 0.05;
 /// Share of late samples above which the report warns.
 const LATE: f64 = 0.05;
@@ -72,7 +74,7 @@ const LATE: f64 = 0.05;
 const FEW_SAMPLES: u64 = 400;
 /// Number of packets below which the report warns.
 const FEW_PACKETS: u64 = 1000;
-/// What to profile.
+/// Options of a profile.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Interfaces whose packets are counted. Empty: the main interfaces, or all packets that enter the stack if the
@@ -155,7 +157,7 @@ pub fn profile(
     Ok(taking.conclude(&symbols, &host))
 }
 
-/// Returns the CPUs to sample: those named, or all.
+/// Returns the CPUs to sample: the CPUs in `named`, or all.
 fn cpus(named: &[usize]) -> Result<Vec<usize>, ProfileError> {
     let online: Vec<usize> =
         netcliff_host::inventory::online_cpus(std::path::Path::new("/")).into_iter().map(|cpu| cpu as usize).collect();

@@ -92,7 +92,7 @@ pub struct Key {
     pub cpu: usize,
     /// Process.
     pub pid: u32,
-    /// What ran.
+    /// The code that ran.
     pub mode: Mode,
     /// The kernel's stack.
     pub stack: Vec<u64>,
@@ -128,7 +128,7 @@ impl Heap {
 pub struct Timed {
     /// Process.
     pub pid: u32,
-    /// What ran.
+    /// The code that ran.
     pub mode: Mode,
     /// The kernel's stack.
     pub stack: Vec<u64>,

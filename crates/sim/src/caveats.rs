@@ -34,8 +34,8 @@ pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure)
     short.is_some_and(|short| short.lack.concerns_all() || figure.key.starts_with("latency_"))
 }
 
-/// Compares the precision reached on `figures` with `asked`, the requested one. A figure without a justified interval
-/// has not reached it.
+/// Compares the precision reached on `figures` with `asked`, the requested precision. A figure without a justified
+/// interval has not reached it.
 pub(crate) fn precision(
     outcome: &Outcome,
     batch: &Batch,

@@ -167,8 +167,8 @@ fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
     sum.max(1.0)
 }
 
-/// Returns why these replications are too short, and by how much. `None` if they are long enough. `confidence` is that
-/// of the intervals.
+/// Returns why these replications are too short, and by how much. `None` if they are long enough. `confidence` is the
+/// confidence level of the intervals.
 pub(crate) fn short(replications: &[Replication], confidence: f64) -> Option<Short> {
     let warm_up = replications.first()?.warm_up;
     let instants = replications.iter().filter(|one| one.counts.at == 0).count();

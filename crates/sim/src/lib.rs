@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `clock`, `random`, `draw` | time in whole ticks, streams of random numbers, service times |
 //! | `source` | the packets: gaps, sizes and CPU times, the same under every scheme |
-//! | `machine` | the CPU, its ring, the application's socket, and what is counted |
+//! | `machine` | the CPU, its ring, the application's socket, and the counts |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `recursion` | packets computed one by one without events, where scheme and host allow it |
 //! | `offered` | bytes that arrive in each slice of time, without a host |
@@ -16,7 +16,7 @@
 //! | `shared` | one core that serves several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
-//! | `replicas` | single replications; trials from an empty host, like those of a measurement |
+//! | `replicas` | single replications; trials from an empty host, like the trials of a measurement |
 //! | `sample` | the number of packets and replications |
 //! | `executor` | executors of replications: this machine, or others |
 //! | `length` | the warm-up, and whether replications are long enough for their results |

@@ -147,8 +147,8 @@ impl SimEngine {
         self.simulate_in_detail_at(point, wanted, &LocalExecutor)
     }
 
-    /// Like [`SimEngine::simulate_in_detail`], with the replications of the outcome computed by `executor`; those of
-    /// the details are computed on this machine.
+    /// Like [`SimEngine::simulate_in_detail`], with the replications of the outcome computed by `executor`; the
+    /// replications of the details are computed on this machine.
     pub fn simulate_in_detail_at(
         &self,
         point: &Point,

@@ -31,7 +31,7 @@ use crate::tally::Counts;
 /// The kinds of events, in the order in which simultaneous ones are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The running job ends, if the number is that of the latest plan (older numbers are obsolete).
+    /// The running job ends, if this is the number of the latest plan (older numbers are obsolete).
     JobEnds(u64),
     /// A pause ends: the CPU is given back.
     PauseEnds,

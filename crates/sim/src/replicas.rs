@@ -69,7 +69,7 @@ impl SimEngine {
 
     /// Returns the highest load (pps), up to `most_pps`, at which a trial loses at most its accepted share. The
     /// resolution is 1 %; a load within 1 % of `most_pps` counts as `most_pps`. `point_at` returns the point at a load.
-    /// `None` once `stop` returns true. Errors: those of `point_at` and of [`SimEngine::trial_loss`].
+    /// `None` once `stop` returns true. Errors: `point_at` or [`SimEngine::trial_loss`] fails.
     pub fn highest_of_trial(
         &self,
         trial: &SimulatedTrial,

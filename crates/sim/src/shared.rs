@@ -2,8 +2,9 @@
 //!
 //! Any interrupt preempts protocol work of any queue. An interrupt that occurs while another one is handled waits; the
 //! oldest is handled first. The queues' protocol work alternates: packet by packet among the queues that may be served,
-//! or poll by poll for NAPI, like Linux' `net_rx_action` ([`turns`]). The arrivals, times and rules of a queue are
-//! those of [`crate::machine`] and [`crate::schemes`]: with one queue, both agree tick for tick.
+//! or poll by poll for NAPI, like Linux' `net_rx_action` ([`turns`]). The arrivals, times and rules of a queue equal
+//! the arrivals, times and rules of [`crate::machine`] and [`crate::schemes`]: with one queue, both agree tick for
+//! tick.
 
 mod queue;
 mod run;

@@ -125,7 +125,8 @@ impl Simpler {
 
     /// Relative amount by which the packets of a replication waited longer in the queue than expected, without the
     /// first `skipped` of its `packets`. Uses the recursion of `recursion::ideal` from a steady state on. The packets
-    /// that arrived in the window count, because the mean over those that left in the window is not known exactly.
+    /// that arrived in the window count, because the mean over the packets that left in the window is not known
+    /// exactly.
     pub(crate) fn excess(&self, clock: Clock, seed: u64, replication: u64, packets: u64, skipped: u64) -> f64 {
         let ring = self.queue.ring as usize;
         let mask = (ring + 1).next_power_of_two() - 1;

@@ -115,7 +115,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// The counts since `earlier`. The numbers of packets inside stay those of `self`.
+    /// The counts since `earlier`. The numbers of packets inside are taken from `self` unchanged.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut cpu = self.cpu;
         cpu.iter_mut().zip(earlier.cpu).for_each(|(time, before)| *time -= before);

@@ -18,7 +18,7 @@ pub struct Observation {
     pub spec: TrialSpec,
     /// Rates, loss, latency and CPU shares.
     pub outcome: Outcome,
-    /// What sender and sink counted in the window.
+    /// Counts of sender and sink in the window.
     pub sides: TesterCounts,
     /// Frames offered in the window.
     pub sent: u64,

@@ -46,8 +46,8 @@ pub fn of_trial<E>(way: &Way, trial: impl FnOnce(bool) -> Result<Ends, E>) -> Re
     }
 }
 
-/// Counters of each namespace on the path, or of this thread's if none is named. A namespace that cannot be entered has
-/// no counters.
+/// Counters of each namespace of each group; a group without namespaces stands for the namespace of this thread. A
+/// namespace that cannot be entered has no counters.
 fn counters(groups: &[Spaces]) -> Vec<Counters> {
     let read = |group: &Spaces, netns: Option<&Path>| {
         let now = in_netns(netns, Counters::now).unwrap_or_default();

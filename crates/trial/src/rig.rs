@@ -127,7 +127,7 @@ impl RigOptions {
     }
 }
 
-/// Settings of the interfaces of a namespace testbed. The default is what `netcliff find` uses.
+/// Settings of the interfaces of a namespace testbed. By default, these are the settings that `netcliff find` uses.
 #[derive(Debug, Clone, Default)]
 pub struct LinkOptions {
     /// MTU of both ends (bytes); `None`: 9000.
@@ -166,7 +166,7 @@ pub struct Rig {
     pub host_cpu_named: bool,
     /// CPU of a sender on another host; `None`: its agent chooses.
     pub far_sender_cpu: Option<u32>,
-    /// What an earlier, killed run left, and the result of undoing it.
+    /// Changes that an earlier, killed run left, and the result of undoing them.
     pub replayed: ReplayReport,
     /// Sentences on how this rig limits results.
     pub limits: Vec<String>,
@@ -186,7 +186,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Builds the testbed, after undoing what a killed run left.
+    /// Builds the testbed, after undoing the changes that a killed run left.
     ///
     /// # Errors
     /// Another netcliff measures on this host, a CPU does not exist, or (with [`Place::Netns`]) namespaces are not
@@ -311,7 +311,7 @@ impl Rig {
         if spaces.is_empty() { vec![stand::Place::towards(self.host_address())] } else { spaces }
     }
 
-    /// Sentence on what changed in the testbed or the CPUs since the last call; `None` if nothing changed.
+    /// A sentence that describes changes of the testbed or the CPUs since the last call; `None` if nothing changed.
     pub fn changed(&self) -> Option<String> {
         self.stand.as_ref().and_then(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).changed())
     }
@@ -508,7 +508,7 @@ fn opened(
     }
 }
 
-/// Sets what is wanted on the interface of the host under test.
+/// Applies the `wanted` settings to the interface of the host under test.
 fn set_in(testbed: &Testbed, wanted: &[Wanted]) -> Result<Vec<Made>, RigError> {
     let interface = &testbed.endpoint(Side::HostUnderTest).interface;
     Ok(testbed.run_in_hut(|| device::set(interface, wanted))??)

@@ -41,7 +41,7 @@ pub struct TrialSpec {
     pub rate_pps: f64,
 }
 
-/// What to send and how to receive it, at any load.
+/// Frames to send and ways to receive them, at any load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialShape {
     /// Arrival process.
@@ -88,7 +88,7 @@ pub enum TrialError {
     /// Stopped by the user.
     #[error("stopped")]
     Stopped,
-    /// Sender or sink failed; the error contains what was measured before.
+    /// Sender or sink failed; the error contains the counts up to the failure.
     #[error("at {rate_pps:.0} pps: {source}")]
     Wire {
         /// The load of the trial.
@@ -112,7 +112,7 @@ pub enum TrialError {
     Meter(#[from] MeterError),
 }
 
-/// What one trial measured.
+/// Results of one trial.
 #[derive(Debug, Clone)]
 pub struct Trial {
     /// The configuration.

@@ -36,7 +36,7 @@ impl Interrupts {
         Self::under(Scheme::Napi(Napi::default()), host, sizes_bytes)
     }
 
-    /// Computes the numbers for a scheme, such as that of a NIC with its moderation.
+    /// Computes the numbers for a scheme, such as the scheme of a NIC with its moderation.
     pub fn under(scheme: Scheme, host: &Host, sizes_bytes: &[u32]) -> Self {
         let mut sizes_bytes = sizes_bytes.to_vec();
         sizes_bytes.sort_unstable();

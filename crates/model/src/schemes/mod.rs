@@ -236,8 +236,8 @@ pub(crate) fn chain(scheme: &Scheme, work: &Work) -> Result<Chain, String> {
     }
 }
 
-/// Returns the figures of a scheme's chain in an environment, without quantiles; adds notes on what NAPI's chain
-/// approximates.
+/// Returns the figures of a scheme's chain in an environment, without quantiles; adds notes on the approximations of
+/// NAPI's chain.
 fn modulated_ring(modulated: &Modulated<'_>, scheme: &Scheme, solution: &Stationary) -> Ring {
     let mut ring = modulated.ring(scheme, solution);
     if let Scheme::Napi(own) = scheme {

@@ -169,8 +169,8 @@ impl<'a> OneNapi<'a> {
         self.times.poll.give_back();
     }
 
-    /// Returns what the CPU does before it serves a packet that arrived at `arrived`, when the previous packet departed
-    /// at `last`. `None` if the present poll serves the packet.
+    /// Returns the CPU's work and idle time before it serves a packet that arrived at `arrived`, when the previous
+    /// packet departed at `last`. `None` if the present poll serves the packet.
     #[inline(always)]
     pub(super) fn next(&mut self, arrived: u64, last: u64) -> Option<(Before, Follows)> {
         // Before the first poll this is never true: `last` is then not after the packet's arrival.

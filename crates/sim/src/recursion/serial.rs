@@ -12,7 +12,7 @@ use super::work_clock::{Instant, WorkClock};
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
-/// The packets, with what the CPU does before each service.
+/// The packets, with the CPU's work and idle time before each service.
 pub(super) struct Serial<D, C> {
     discipline: D,
     clock: C,

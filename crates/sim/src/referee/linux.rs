@@ -276,7 +276,7 @@ impl Linux<'_> {
         begins
     }
 
-    /// Handles the next completion in the handler, or ends the handler and handles what it has delayed.
+    /// Handles the next completion in the handler, or ends the handler and handles the events that it has delayed.
     fn transmit_handler_goes_on(&mut self) {
         if self.world.transmit_interrupts() {
             let time = self.world.completion_time();

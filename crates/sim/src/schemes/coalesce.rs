@@ -13,7 +13,7 @@ use crate::free_running::FreeRunning;
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
-/// The NIC's moderation: its limits, and what it has counted since the last interrupt.
+/// The NIC's moderation: its limits, and its counts since the last interrupt.
 pub(crate) struct Moderation {
     /// Number of frames that causes an interrupt; [`NEVER`] if frames are not counted.
     pub(super) frames: u64,

@@ -1,9 +1,9 @@
 //! `napi`: reception as in Linux (net/core/dev.c, kernel/softirq.c, 6.5 to 6.18), with one NAPI instance.
 //!
 //! The functions have the kernel's names. With a single instance, `net_rx_action` polls once: an instance that used its
-//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. The limits are therefore those of
-//! `handle_softirqs`: after ten rounds, or the jiffy after two milliseconds, or if a thread must run, ksoftirqd is
-//! woken.
+//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. The limits are therefore the
+//! limits of `handle_softirqs`: after ten rounds, or the jiffy after two milliseconds, or if a thread must run,
+//! ksoftirqd is woken.
 
 mod busy;
 mod gaps;

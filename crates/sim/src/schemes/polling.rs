@@ -191,8 +191,8 @@ mod tests {
         }
     }
 
-    /// With exponential times, skipping leaves the polls' share of the CPU within four standard errors of that with
-    /// every tick simulated.
+    /// With exponential times, skipping leaves the polls' share of the CPU within four standard errors of the share
+    /// with every tick simulated.
     #[test]
     fn polls_passed_over_take_their_mean_time() {
         for (scheme, each) in [("polling:period=20us,quota=3", 1.0 / 20e-6), ("napi:busy_poll=true", 1.0 / 1.59e-6)] {

@@ -266,8 +266,8 @@ fn alone(point: Point, ring: u64) -> Point {
     roomy(Point { host, scheme, traffic, load })
 }
 
-/// The results of several applications sum to those of the host, and no application got more packets than were offered
-/// to it or in its socket.
+/// The results of several applications add up to the results of the host, and no application got more packets than were
+/// offered to it or were in its socket.
 fn applications_add_up(outcome: &Outcome) -> Result<(), TestCaseError> {
     let sum = |pick: fn(&netcliff_core::ApplicationOutcome) -> Option<Figure>| {
         outcome.applications.iter().map(|one| pick(one).unwrap().value).sum::<f64>()

@@ -12,7 +12,7 @@ pub struct Counts {
     /// Handlers of interrupts of all devices. `None` if packets arrive through a backlog, or if no interrupts of the
     /// device under test were counted.
     pub devices: Option<Handlers>,
-    /// Time of the application's thread, without what interrupted it (s).
+    /// Time of the application's thread, without interrupts and softirqs that interrupted it (s).
     pub application_s: f64,
     /// Idle time (s).
     pub idle_s: f64,

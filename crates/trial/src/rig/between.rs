@@ -33,7 +33,7 @@ pub struct BetweenOptions {
     pub interface: String,
     /// The generators, each of which sends a share of the load.
     pub carriers: Vec<SharedCarrier>,
-    /// Interface of the sending host; `None`: the one that its routes choose.
+    /// Interface of the sending host; `None`: the interface that its routes choose.
     pub their_interface: Option<String>,
     /// Whether the interface may carry the control connection, too.
     pub by_control_link: bool,
@@ -204,7 +204,7 @@ impl Between {
             vlan: sending.vlan,
             method: sending.method,
             // Learned when the link was opened: if one agent allows less than its share, every generator is limited to
-            // what this agent allows.
+            // the rate that this agent allows.
             most_pps: self.most_pps.map(|most_pps| most_pps / self.lanes.len() as f64),
             frame_bytes,
             run_id,
@@ -265,12 +265,12 @@ impl Between {
         }
     }
 
-    /// What the interface has received so far; `None` if the kernel does not report it.
+    /// Packets that the interface has received and missed so far; `None` if the kernel does not report it.
     pub fn received(&self) -> Option<Received> {
         neighbour::received(&self.nic.name)
     }
 
-    /// Losses that the device's driver has counted so far; empty if the driver has no counters of its own.
+    /// Losses that the device's driver has counted so far; empty if the driver has no such counters.
     pub fn losses(&self) -> Losses {
         Losses::read(&self.nic.name).unwrap_or_default()
     }

@@ -109,7 +109,7 @@ fn costs(known: &Known<'_>, before: Reception, after: Reception) -> String {
     )
 }
 
-/// Describes what a checksum in software costs when sending: the CPU reads every byte.
+/// Describes the cost of a checksum in software when sending: the CPU reads every byte.
 fn sum(known: &Known<'_>, proposal: &Proposal) -> String {
     let passes = Load::new(FRAMING_BYTES, &[]).passes() - Load::new(FRAMING_BYTES, &[Offload::Checksum]).passes();
     let side = |value: &str| {

@@ -167,7 +167,7 @@ impl<'a> Band<'a> {
         Some(packets.clamp(64.0, 1e9) as usize)
     }
 
-    /// Change of ln(weight) per packet in the socket, far from its ends, if all costs were those at the occupancy
+    /// Change of ln(weight) per packet in the socket, far from its ends, if all costs were the costs at the occupancy
     /// `node`.
     fn slope(&self, node: usize) -> f64 {
         let read_pps = self.socket.read_pps[self.cycle.nodes[node].waiting];

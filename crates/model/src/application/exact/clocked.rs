@@ -6,7 +6,7 @@
 //! ([`crate::queue::krylov`]); another period gives the times spent in the states. The socket is computed only up to
 //! the number of packets that it reaches.
 //!
-//! Mean latency is that of packets which the socket takes. While a packet is in the ring, packets behind it influence
+//! Mean latency covers only packets that the socket takes. While a packet is in the ring, packets behind it influence
 //! neither when it leaves nor what the application does. Packets arrive at lambda per second of its time in the ring.
 //! The mean time in the ring is therefore the number of packets that a packet leaves behind, plus the number that a
 //! full ring refused during its time there, divided by lambda.

@@ -9,7 +9,7 @@ use super::Linux;
 use crate::clock::Clock;
 use crate::referee::Event;
 
-/// The NIC's limits [ticks], and what has arrived while the interrupt was enabled.
+/// The NIC's limits [ticks], and the packets that have arrived while the interrupt was enabled.
 pub(super) struct Front {
     count: Option<u64>,
     since_first: Option<u64>,

@@ -203,8 +203,8 @@ impl Block {
         &mut self.at[column / TOGETHER * self.height + packets][column % TOGETHER]
     }
 
-    /// Replaces the values after a stage by those before it. If the stage `serves`, a packet leaves at its end, and an
-    /// empty ring has the value 0.
+    /// Replaces the values after a stage by the values before it. If the stage `serves`, a packet leaves at its end,
+    /// and an empty ring has the value 0.
     fn before(&mut self, spread: Spread, places: usize, serves: bool) {
         wide::run(Before { block: self, spread, places, serves });
     }
@@ -246,7 +246,7 @@ impl<'a> Backwards<'a> {
         Self { polls, service, top }
     }
 
-    /// Replaces the values just after the first service of a poll by those one poll earlier. `ends`: adds the
+    /// Replaces the values just after the first service of a poll by the values one poll earlier. `ends`: adds the
     /// probability, for each number of services, that the poll leaves the ring empty.
     fn turn(&self, block: &mut Block, ends: bool) {
         let Polls { places, weight, overhead, .. } = *self.polls;
