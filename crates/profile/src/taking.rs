@@ -28,8 +28,9 @@ use crate::weights::{Heap, Key, Lattice, Source, Timed, in_ns};
 use names::{Namer, name};
 use packets::{Device, devices};
 
-/// Interval between readings of the rings. At 999 samples per second of 40 frames, a CPU's ring of 2 MiB has room for
-/// the samples of six seconds; the smallest ring, of 32 KiB, for the samples of a tenth of a second.
+/// Interval between readings of the kernel's ring buffers of samples. At 999 samples per second, each with 40 stack
+/// frames, a CPU's ring of 2 MiB has room for the samples of six seconds; the smallest ring, of 32 KiB, for the samples
+/// of a tenth of a second.
 const LOOK: Duration = Duration::from_millis(50);
 /// A new random period of the clock is drawn after this number of readings. With a constant period, samples would be
 /// synchronous with a load that has its own timer, as most generators do: with a period of 1.001 ms, a loop behind a

@@ -92,7 +92,7 @@ pub struct Key {
     pub cpu: usize,
     /// Process.
     pub pid: u32,
-    /// The code that ran.
+    /// Kind of code that ran: a program, the kernel or a guest.
     pub mode: Mode,
     /// The kernel's stack.
     pub stack: Vec<u64>,
@@ -128,7 +128,7 @@ impl Heap {
 pub struct Timed {
     /// Process.
     pub pid: u32,
-    /// The code that ran.
+    /// Kind of code that ran: a program, the kernel or a guest.
     pub mode: Mode,
     /// The kernel's stack.
     pub stack: Vec<u64>,

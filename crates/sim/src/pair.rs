@@ -155,8 +155,8 @@ mod tests {
         differences.iter().find(|one| one.figure == figure).unwrap()
     }
 
-    /// docs/theory/chains.md: the two chains of disable-enable differ by 17.28 - 15.69 us with m + s = 4.23 us, the
-    /// preset's value.
+    /// docs/theory/chains.md: the mean latencies of the two chains of disable-enable differ by 17.28 - 15.69 us with m
+    /// + s = 4.23 us, the preset's value.
     #[test]
     fn the_difference_of_two_chains_is_in_the_interval() {
         let differences = engine()

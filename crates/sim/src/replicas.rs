@@ -156,8 +156,8 @@ mod trials {
         Point::poisson(host, "ideal".parse().unwrap(), load_pps)
     }
 
-    /// A pause of 10 ms at 50 kpps is 500 packets. The ring takes 100 of them, so that every trial with a pause loses
-    /// the rest.
+    /// During a pause of 10 ms, 500 packets arrive at 50 kpps. The ring takes 100 of them, so that every trial with a
+    /// pause loses the rest.
     #[test]
     fn trials_with_a_pause_lose_what_does_not_fit() {
         let engine = SimEngine { seed: 5, ..SimEngine::default() };

@@ -171,8 +171,8 @@ impl wide::Work for Dot<'_> {
     }
 }
 
-/// Computes distributions backwards from the end of a busy period, one block of services at a time. States are those
-/// just after the first service of each poll.
+/// Computes distributions backwards from the end of a busy period, one block of services at a time. States are the
+/// numbers of packets just after the first service of each poll.
 struct Backwards<'a> {
     polls: &'a Polls,
     service: Spread,
