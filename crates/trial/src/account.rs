@@ -11,7 +11,7 @@ use netcliff_packets::source::Part;
 use crate::trial::Trial;
 use netcliff_stats as stats;
 
-/// Sums of the counters over all trials so far.
+/// Counters of all trials so far: sums, and for each generator its rates at its highest load.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     /// Counters of each generator.
@@ -61,7 +61,7 @@ impl Account {
         all
     }
 
-    /// Counters of the device under test, `interface`. Interrupts whose number did not increase are omitted.
+    /// Counters of the device under test, `interface`. Interrupt lines on which no interrupt occurred are omitted.
     pub fn device(&self, interface: &str) -> DeviceAccount {
         let loss = |(name, cause, packets): (&str, Cause, u64)| DeviceLoss {
             counter: name.to_owned(),

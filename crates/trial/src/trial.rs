@@ -138,7 +138,7 @@ pub struct Trial {
     pub received: Option<Received>,
     /// Losses counted by the device's driver; empty in a testbed.
     pub losses: Losses,
-    /// Interrupts of the device by number.
+    /// Number of interrupts of the device, by interrupt line.
     pub vectors: BTreeMap<u32, u64>,
     /// Other external influences.
     pub outside: Outside,
@@ -352,7 +352,7 @@ pub(crate) fn undisturbed(rig: &Rig, rate_pps: f64) -> Result<(), TrialError> {
     rig.changed().map_or(Ok(()), |what| Err(TrialError::Changed { rate_pps, what }))
 }
 
-/// Counters of a device: packets, losses, interrupts by number.
+/// Counters of a device: packets, losses, number of interrupts by interrupt line.
 type Counted = (Option<Received>, Losses, BTreeMap<u32, u64>);
 
 /// Increase of the device's counters since an earlier snapshot.

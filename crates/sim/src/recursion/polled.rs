@@ -40,8 +40,9 @@ struct Known {
     idle: u64,
 }
 
-/// Duration of the ticks' overheads, and the ticks whose overhead ends after the last recording of counts. Also the
-/// starts of cycles that were re-armed by an earlier tick.
+/// The timer: its ticks, the duration of their overheads, and the quota of a cycle. `late`: ticks whose overhead ends
+/// after the last recording of counts. `rearms`: starts of cycles that an earlier tick had re-armed, if they are after
+/// the last recording.
 struct Timer {
     ticks: Ticks,
     overhead: Draw,
