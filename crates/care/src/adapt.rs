@@ -19,9 +19,10 @@ use netcliff_host::tune::adapt::Counters;
 const WEIGHT: f64 = 0.5;
 /// A counter of 32 bits wraps at this value.
 const WRAP_32: u64 = 1 << 32;
-/// Maximum number of packets that a device with 32-bit counters can receive in a window; below, of bytes. A larger
-/// difference means that the driver reset its counters.
+/// Maximum number of packets that a device with 32-bit counters can receive in a window. A larger difference means that
+/// the driver reset its counters.
 const MOST_PACKETS: u64 = 1 << 28;
+/// The same limit for bytes.
 const MOST_BYTES: u64 = 1 << 31;
 
 /// Rates at which to switch.
@@ -44,7 +45,7 @@ impl Thresholds {
         self.up_pps.or_else(|| self.costs.as_ref().map(saturation)).unwrap_or(f64::INFINITY)
     }
 
-    /// Returns the lower threshold for this frame size with FCS (pps).
+    /// Returns the lower threshold for this frame size with FCS (pps); at most the upper threshold.
     pub fn down_pps(&self, frame_bytes: f64) -> f64 {
         let up_pps = self.up_pps(frame_bytes);
         self.down_pps.unwrap_or_else(|| switching::down_of(up_pps)).min(up_pps)

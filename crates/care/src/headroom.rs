@@ -2,18 +2,18 @@
 //!
 //! A cliff applies to one CPU: the packets/s above which the CPU loses packets. A CPU's closeness to the cliff is the
 //! largest of three shares: its packets/s over the cliff; its time in interrupts and softirqs over that time at the
-//! cliff; and its time that is not idle. The first share is exact for packets like the calibrated ones. The second is
-//! higher for packets that cost more (longer frames, a firewall, decryption), for which the calibrated cliff is too
-//! high. The third includes the programs that read the packets. A thread cannot use more than one CPU. If the busiest
-//! thread of a program with sockets uses more CPU time than its CPU is busy (because it moves between CPUs), the
-//! thread's share counts. Most kernels' /proc/stat counts softirq time by ticks: over a second it is accurate to a few
-//! hundredths.
+//! cliff; and its time that is neither idle nor used by programs of low priority (nice). The first share is exact for
+//! packets like the packets of the calibration. The second is higher for packets that cost more (longer frames, a
+//! firewall, decryption), for which the calibrated cliff is too high. The third includes the programs that read the
+//! packets. A thread cannot use more than one CPU. If the busiest thread of a program with sockets uses more CPU time
+//! than its CPU is busy (because it moves between CPUs), the thread's share counts. Most kernels' /proc/stat counts
+//! softirq time by ticks: over a second it is accurate to a few hundredths.
 //!
 //! A link, a token bucket and a cgroup's CPU quota also limit a host. Each has its own share; the host's share is the
 //! largest of all.
 //!
-//! The first two shares assume packets like the calibrated ones. While no packets are lost, the load is below the
-//! cliff: these two shares are then limited to 1.
+//! The first two shares assume packets like the packets of the calibration. While no packets are lost, the load is
+//! below the cliff: these two shares are then limited to 1.
 
 use std::sync::PoisonError;
 
@@ -26,8 +26,8 @@ use netcliff_lab::costs::{Found, unfit, unusual};
 
 /// Largest number of CPUs whose latency is predicted (the most loaded ones): computing a chain takes milliseconds.
 const MOST_PREDICTED: usize = 8;
-/// Relative step of the loads whose latencies are computed and stored, so that a scrape a few seconds later finds most
-/// of them.
+/// Relative step of the loads whose latencies are computed and stored, so that a query by the monitoring system a few
+/// seconds later finds most of them.
 const STEP: f64 = 0.01;
 /// Maximum number of stored loads.
 const MOST_KNOWN: usize = 1024;
@@ -47,7 +47,7 @@ pub fn cliff(found: &Found) -> Option<(EngineKind, Figure)> {
     ENGINES.into_iter().find_map(of)
 }
 
-/// Share of the CPU that interrupts, polls and protocol work use at the cliff.
+/// Share of the CPU that interrupts, polls and protocol work use at the cliff; `None` if it was not determined.
 fn softirq_at_cliff(found: &Found) -> Option<f64> {
     let shares = ENGINES.into_iter().find_map(|engine| found.finding.cpu_at_cliff.get(engine))?;
     let CpuShares { interrupt, poll, protocol, .. } = shares;
@@ -60,9 +60,9 @@ fn softirq_at_cliff(found: &Found) -> Option<f64> {
 pub struct Here<'a> {
     /// Seconds since the epoch.
     pub unix_s: f64,
-    /// Kernel version, in the form of a finding.
+    /// Kernel version, in the form in which `find` stores it.
     pub kernel: &'a str,
-    /// CPU model, in the form of a finding.
+    /// CPU model, in the form in which `find` stores it.
     pub cpu: &'a str,
 }
 

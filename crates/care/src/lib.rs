@@ -1,6 +1,6 @@
 //! How near this host is to its cliff, where its limits are, and what tuning changes.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`adapt`] | switches a device between interrupts and polling by its load |
 //! | [`mod@headroom`] | how near this host is to its calibrated cliff now |

@@ -14,8 +14,8 @@ const WIDTH: f64 = 1e-3;
 /// Time over which the load counts as constant (s): slower changes are treated as changes of the load, not as bursts.
 const ONE_LOAD_S: f64 = 1.0;
 
-/// Returns the index of dispersion at the time scales that the runs of counts cover, the shortest first. A run has no
-/// gaps.
+/// Returns the index of dispersion (variance / mean of the number of packets) at the time scales that the runs of
+/// counts cover, the shortest first. A run has no gaps.
 pub fn dispersion(runs: &[&[Count]]) -> Vec<Dispersion> {
     let mut lengths: Vec<f64> = runs.iter().flat_map(|run| run.iter().map(|count| count.seconds)).collect();
     let each_s = crate::slice::middle(&mut lengths);
@@ -146,14 +146,14 @@ mod tests {
         let bursty: Vec<Count> = (0..10_000).map(burst).collect();
         let roomy = bursts_overflow_pps(&[&bursty], 2e5, 2000.0, 1e-4).unwrap();
         assert!(roomy > 1.9e5, "{roomy}");
-        // With room for 500 packets, the other 500 must be served while the burst arrives. At load L, the millisecond
-        // becomes 100/L s, served at 2e5.
+        // With room for 500 packets, the other 500 must be served while the burst arrives. At a mean load of L
+        // packets/s, the burst arrives within 100/L s, and 2e5 packets/s are served.
         let tight = bursts_overflow_pps(&[&bursty], 2e5, 500.0, 1e-4).unwrap();
         assert!((tight / 4e4 - 1.0).abs() < 0.02, "{tight}");
         assert_eq!(bursts_overflow_pps(&[&[]], 2e5, 500.0, 1e-4), None);
     }
 
-    /// A load that doubles from one second to the next is two loads, not a burst.
+    /// A load that doubles from one second to the next counts as two loads, not as a burst.
     #[test]
     fn slow_changes_are_no_bursts() {
         let slow =

@@ -20,7 +20,8 @@ const ALL: f64 = 0.99;
 const FEWEST_LOOKS: usize = 3;
 /// Shortest pause of a program that is reported (s): shorter ones are caused by the scheduler.
 const SHORTEST_PAUSE_S: f64 = 1e-3;
-/// If the packet rate at a look exceeds this multiple of the mean rate, the packets are a burst, not a pause.
+/// If the packet rate at a look exceeds this multiple of the median rate, the waiting packets are attributed to a
+/// burst, not to a pause.
 const BURST: f64 = 1.5;
 /// A socket is usually read at once if the median fill level is at most this share of the room.
 const MOSTLY_EMPTY: f64 = 0.05;
@@ -48,8 +49,8 @@ pub fn allowance(share: f64, ticks: bool) -> (f64, f64) {
     if ticks { (0.12 + 0.12 * far, 0.15 + 0.4 * far) } else { (0.06 + 0.08 * far, 0.06 + 0.08 * far) }
 }
 
-/// Makes a host with these costs, all lengthened by the share of time that does not grow with the load. If the program
-/// has no cost, the host has no application.
+/// Makes a host with these costs. Each is divided by 1 - (share of the CPU's time that does not grow with the load),
+/// because only the rest of the time is available. If the program has no cost, the host has no application.
 pub fn host(costs: &Costs, room: Room) -> Host {
     let longer = 1.0 / (1.0 - costs.fixed.clamp(0.0, 0.95));
     let time = |s: f64| (longer * s).max(0.0);
@@ -78,7 +79,7 @@ pub struct CpuCliff {
     pub cliff_pps: Figure,
     /// The host used for the model.
     pub host: Host,
-    /// What else limits the load, in one sentence; `None` if only the costs do.
+    /// What limits the load in addition to the costs, in one sentence; `None` if only the costs limit it.
     pub why: Option<String>,
 }
 
@@ -159,8 +160,9 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
     Ok((cliff.pps, fitted.draws.iter().map(ratio).collect()))
 }
 
-/// Load that takes all time of a CPU on which a program runs, or of a thread's CPU. Context switches cost nothing at
-/// this load, because the program never waits.
+/// Load at which a program or a thread uses 99 % of the CPU's time that is not constant, and ln(load / this load) for
+/// each draw of the costs. Context switches cost nothing at this load, because the program never waits. An error if the
+/// program's time does not grow with the packets.
 fn by_time(fitted: &Fitted) -> Result<(f64, Vec<f64>), String> {
     let most =
         |costs: &Costs| ALL * (1.0 - costs.fixed) / (costs.application_s + costs.other_s + costs.packet_s).max(LEAST_S);
@@ -184,9 +186,10 @@ pub struct Pausing {
     pub looks: (usize, usize),
 }
 
-/// Detects pauses of a program from looks at its socket (readings of its fill level). At a load k times as high,
-/// packets are lost that arrive while the socket was filled by more than 1/k. `packet_bytes`: memory of a packet in the
-/// socket. `None` if no pause was observed, or if too few packets wait during a pause.
+/// Detects pauses of a program from looks at its socket (readings of its fill level). If the socket was filled to a
+/// share of more than 1/k, packets would have been lost at k times the load. `packet_bytes`: memory of a packet in the
+/// socket. `None` with fewer than 10 looks, if the socket is usually not empty, if too few looks show a pause, or if
+/// the pauses are shorter than a millisecond.
 pub fn pausing(socket: &SocketLooks, packet_bytes: f64, loss: f64) -> Option<Pausing> {
     let n = socket.looks.len();
     let mut rates: Vec<f64> = socket.looks.iter().map(|look| look.packets_per_s).collect();

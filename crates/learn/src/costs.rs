@@ -15,7 +15,7 @@ pub const FEWEST: usize = 4;
 /// time per packet: at equal load, times differ by some percent from slice to slice.
 const HARDLY_MOVED: f64 = 1.2;
 /// If the packets per context switch have at most this standard deviation / mean, the cost of reading a packet cannot
-/// be separated from that of switching.
+/// be separated from the cost of a context switch.
 const HARDLY_DIFFER: f64 = 0.03;
 /// Largest share of a CPU that other tasks can use if the program needs it, because the scheduler shares the CPU
 /// equally with one such task.
@@ -48,9 +48,9 @@ pub struct Costs {
 /// Costs that cannot be separated with this traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
-    /// The cost of a packet and that of a poll: polls took one packet each, or there were too few polls.
+    /// The cost of a packet and the cost of a poll: polls took one packet each, or there were too few polls.
     Polls,
-    /// The cost of reading a packet and that of switching to the program.
+    /// The cost of reading a packet and the cost of a context switch to the program.
     Switches,
     /// Time per packet and constant time: the load hardly changed.
     Fixed,
@@ -157,8 +157,8 @@ fn once(
     Some(Costs { packet_s, poll_s, wakeup_s, interrupt_s, application_s, switch_s, other_s, fixed })
 }
 
-/// Returns time per packet, and constant time as a share, of the times that `of` selects. `None` if the load hardly
-/// changed.
+/// Fits the time that `of` selects. Returns the time per packet (s), and the constant time as a share of the elapsed
+/// time. `None` if the load hardly changed.
 fn by_packet_or_clock(pieces: &[Piece<'_>], of: &dyn Fn(&CpuSlice) -> f64, moved: f64) -> Option<(f64, f64)> {
     if pieces.iter().map(|(slice, _)| of(slice)).sum::<f64>() <= 0.0 {
         return Some((0.0, 0.0));

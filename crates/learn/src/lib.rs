@@ -19,9 +19,10 @@
 //! because it computes the interrupts, polls and wake-ups at any load. Without eBPF, the kernel's ticks yield only one
 //! cost per packet and one constant part, and the interval is wider.
 //!
-//! The interval includes three errors: that of the fits, which are repeated on resampled blocks of slices and converted
-//! to cliffs by the model's slopes; that of dividing costs which this traffic does not separate, divided at random each
-//! time; and an allowance for changes of costs beyond the observed loads ([`cliff::allowance`]).
+//! The interval includes three errors: the error of the fits, which are repeated on resampled blocks of slices and
+//! converted to cliffs by the model's slopes; the error of dividing costs that cannot be separated with this traffic,
+//! which each repetition divides at random; and an allowance for changes of costs beyond the observed loads
+//! ([`cliff::allowance`]).
 
 pub mod arrivals;
 pub mod cliff;

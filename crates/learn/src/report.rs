@@ -20,14 +20,14 @@ const TAKES: f64 = 0.05;
 const RUNS: f64 = 0.05;
 /// Packet rate of a CPU below which its costs are not estimated (packets/s).
 const LEAST_PPS: f64 = 10.0;
-/// A thread counts as part of a CPU if it spends more than this share of its time there.
+/// A thread gets no separate entry if it spends at least this share of its time on one CPU whose cliff is known.
 const STAYS: f64 = 0.9;
 /// CPU time of a thread, as a share of one CPU, below which it is left out.
 const LEAST_THREAD: f64 = 0.02;
 /// Time over which the highest load is averaged (s).
 const HIGHEST_OVER_S: f64 = 1.0;
-/// A small packet: (bytes, memory in a socket); below, the memory for one of the usual MTU. The kernel's `truesize` of
-/// a packet in half a page, and of one in a separate buffer.
+/// Small packets: (memory of a packet in a socket, largest mean length for which it is used), in bytes. Below, the
+/// memory of a longer packet (bytes). The memory is the kernel's `truesize`, i.e. data buffer and sk_buff.
 const SMALL_PACKET: (f64, f64) = (SMALL_DATAGRAM_BYTES as f64, 400.0);
 const LARGE_PACKET: f64 = 2304.0;
 /// Share of disturbed slices above which the report warns.
@@ -35,9 +35,10 @@ const DISTURBED: f64 = 0.3;
 /// Share of CPU time taken by the hypervisor above which the report warns, and above which pauses of a program cannot
 /// be distinguished from pauses by the hypervisor.
 const STOLEN: f64 = 0.005;
-/// A CPU counts as fully busy in a slice if softirqs and program use more than this share. Below: the share of all
-/// work, used if these cannot be separated.
+/// A CPU counts as fully busy in a slice if interrupts, softirqs and program use more than this share of it.
 const SATURATED: f64 = 0.95;
+/// Limit for the share of all work of the CPU, used instead with ticks, which do not separate the program from other
+/// tasks.
 const ALL: f64 = 0.99;
 /// Share of CPU time that does not grow with the load, above which the report warns.
 const MUCH_FIXED: f64 = 0.2;
@@ -47,7 +48,7 @@ const SEED: u64 = 0x6c65_6172_6e00;
 /// Results of a watch, without the description of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusions {
-    /// Parts of the host, the one that overloads first in front.
+    /// Parts of the host. The first is the part that overloads first.
     pub parts: Vec<LearnedPart>,
     /// Traffic during the watch.
     pub traffic: LearnedTraffic,
@@ -268,7 +269,7 @@ impl<'a> OwnCpu<'a> {
     fn of(watch: &'a Watch, cpu: u32, all_pps: f64) -> Self {
         let slices = of_cpu(&watch.slices, cpu);
         let own_pps = rate(&slices, |slice| slice.packets);
-        // While the meter is off, slices have no packets by CPU: rates are those of the slices with the meter on.
+        // While the meter is off, slices have no packets by CPU: rates are taken from the slices with the meter on.
         let metered = watch.slices.iter().filter_map(|slice| {
             let own = slice.cpus.iter().find(|one| one.cpu == cpu && one.seconds > 0.0)?;
             Some((slice, own))

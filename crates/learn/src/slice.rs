@@ -152,9 +152,10 @@ pub fn without_what_gives_way(slices: &[Slice]) -> Vec<Slice> {
     slices
 }
 
-/// A slice counts as disturbed if the other tasks' time exceeds its median by this number of median deviations; below,
-/// the minimum difference, as a share of the time.
+/// A slice counts as disturbed if the other tasks' time exceeds its median by this number of median deviations, and by
+/// [`LEAST`].
 const FAR: f64 = 6.0;
+/// Minimum difference for a disturbed slice, as a share of the time.
 const LEAST: f64 = 0.03;
 /// A slice counts as disturbed if the hypervisor took more than this share of the time.
 const STOLEN: f64 = 0.1;

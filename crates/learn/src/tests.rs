@@ -122,7 +122,7 @@ impl Fake {
     }
 }
 
-/// Converts a slice to what ticks of 4 ms would show.
+/// Converts a slice to the times that ticks of 4 ms would show.
 fn ticked(cpu: CpuSlice, chance: &mut SplitMix64) -> CpuSlice {
     let ticks = 250.0 * cpu.seconds;
     let mut sampled = |s: f64| {
@@ -173,8 +173,8 @@ fn the_interval_covers_the_true_cliff() {
     assert!(errors[25] < 0.1 && errors[49] < 0.25, "{errors:?}");
 }
 
-/// Half a minute of few, expensive packets, then two seconds of a load that was carried without losses, far above the
-/// cliff that the expensive packets imply.
+/// Almost a minute of few, expensive packets, then four seconds of a load without losses, far above the cliff that the
+/// expensive packets imply.
 #[test]
 fn a_load_that_was_carried_refutes_a_lower_cliff() {
     let cliff_pps = true_cliff_pps();

@@ -25,35 +25,40 @@ use crate::slice::{Count, CpuSlice, Slice, SocketLook, SocketLooks, ThreadSlice,
 
 /// Interval between readings of the counters.
 const TICK: Duration = Duration::from_millis(10);
-/// Interval of fast readings; below, number of readings per run, and time from one run to the next.
+/// Interval of fast readings.
 const FINE_TICK: Duration = Duration::from_millis(1);
+/// Number of fast readings per run.
 const FINE_LOOKS: usize = 100;
+/// Time from one run of fast readings to the next.
 const FINE_EVERY: Duration = Duration::from_secs(3);
-/// CPU budget within the promised 1 %, as shares of one CPU: maximum use of the whole watch while the meter's programs
-/// run. Below: what these programs may use in any case, and what readings of counters may use.
+/// Maximum CPU use of the whole watch while the meter's programs run, as a share of one CPU; within the promised 1 %.
 const BUDGET: f64 = 0.008;
+/// Share of one CPU that the meter's programs may use in any case.
 const LEAST_METERED: f64 = 0.002;
+/// Share of one CPU that readings of counters may use.
 const LOOKING: f64 = 0.002;
-/// A reading is discarded if it took this many times the usual time from clock to counters; below, the usual time at
-/// the start (s).
+/// A reading is discarded if the time from reading the clock to reading the counters exceeds this multiple of the usual
+/// time.
 const SLOW_LOOK: f64 = 3.0;
+/// The usual time assumed at the start (s).
 const USUAL_S: f64 = 1e-4;
-/// Minimum time that the meter runs once started; below, its time at the start of a watch.
+/// Minimum time that the meter runs once started.
 const METERED: Duration = Duration::from_secs(2);
+/// Minimum time that the meter runs at the start of a watch.
 const METERED_FIRST: Duration = Duration::from_secs(5);
 /// Assumed cost of restarting the meter, until it has been measured (s of CPU time).
 const WAKE_S: f64 = 5e-3;
-/// Length of the shortest slices with exact times; below, with the kernel's ticks, whose relative error is
-/// 1/sqrt(ticks).
+/// Length of the shortest slices with exact times.
 const SLICE: Duration = Duration::from_millis(400);
+/// Length of the shortest slices with the kernel's ticks, whose relative error is 1/sqrt(ticks).
 const SLICE_OF_TICKS: Duration = Duration::from_secs(1);
 /// Maximum number of slices of a watch; a longer watch has longer slices.
 const MOST_SLICES: u32 = 4000;
 /// Maximum number of stored readings of each kind, enough for two hours.
 const MOST_COUNTS: usize = 720_000;
-/// If no program is named: time over which CPU use of the programs with sockets is measured; below, the share of a CPU
-/// above which a program is watched.
+/// If no program is named: time over which CPU use of the programs with sockets is measured.
 const SEARCH: Duration = Duration::from_secs(1);
+/// If no program is named: share of a CPU above which a program is watched.
 const SERVING: f64 = 0.02;
 /// Maximum number of programs that are watched.
 const MOST_PROGRAMS: usize = 4;
@@ -305,8 +310,9 @@ struct Meter {
     programs: Option<EbpfMeter>,
     runs: bool,
     since: Instant,
-    /// CPU time (s) of restarting the meter; below, per second of running it.
+    /// CPU time of restarting the meter (s).
     wake_s: f64,
+    /// CPU time per second of running the meter (s).
     a_second_s: f64,
     first: bool,
 }
@@ -341,7 +347,7 @@ impl Meter {
     }
 
     /// Stops or starts the meter, so that the whole watch stays within `BUDGET`. `meter_s`: CPU time of the meter so
-    /// far; `own_s`: that of this process. Returns true if the meter was started or stopped.
+    /// far; `own_s`: CPU time of this process. Returns true if the meter was started or stopped.
     fn turn(&mut self, meter_s: f64, own_s: f64, elapsed_s: f64) -> bool {
         let fits = |more_s: f64, elapsed_s: f64| {
             meter_s + own_s + more_s <= BUDGET * elapsed_s || meter_s + more_s <= LEAST_METERED * elapsed_s
@@ -559,7 +565,7 @@ impl Taking {
         }
     }
 
-    /// Activity of each CPU since the start of the slice.
+    /// Returns the activity of each CPU since the start of the slice.
     fn cpus_until(&mut self, end: &Mark, seconds: f64) -> Vec<CpuSlice> {
         let start = &self.start;
         let dropped = |cpu: u32| {

@@ -1,4 +1,4 @@
-//! Measures the CPU time of answers for a calibrated host:
+//! Measures the CPU time that the model needs to evaluate a calibrated host:
 //! `calibrated HOST.toml SCHEME loads|sweep|guide|cliff|livelock [LOAD ...]`. `bench/model/run.sh` calls it.
 
 use netcliff_core::note::Note;

@@ -17,7 +17,7 @@ pub struct Shares {
     pub poll: f64,
     /// Protocol processing.
     pub protocol: f64,
-    /// Time available to others, V.
+    /// Share that is left for other work, V in docs/theory.
     pub available: f64,
 }
 
@@ -96,7 +96,7 @@ pub struct Ring {
     pub mean_present: f64,
     /// Mean latency from arrival in memory to the end of protocol processing (s).
     pub mean_latency_s: f64,
-    /// Quantiles of `mean_latency_s`'s latency; `None` if they are unknown.
+    /// Quantiles of the latency whose mean is `mean_latency_s`; `None` if they are unknown.
     pub quantiles: Option<Quantiles>,
     /// Distribution of that latency (arrival in memory to end of protocol processing); `None` if it is unknown or no
     /// quantiles are wanted.

@@ -5,8 +5,8 @@
 //! is solved alone, which is exact for the ring: priorities are preemptive, so that it does not depend on the
 //! application. The ring delivers gamma packets per second and leaves the share V of the CPU. The socket is then a
 //! finite queue of load gamma t / V, where t is the application's time per packet. Its net input over the ring's cycles
-//! is asymptotically Brownian; the variance follows from that of the busy period. [`TwoMoment`] computes loss and
-//! length of this queue.
+//! is asymptotically Brownian; the variance follows from the variance of the busy period. [`TwoMoment`] computes loss
+//! and length of this queue.
 //!
 //! A wake-up happens if a busy period of the ring starts while the application sleeps. Without interrupt latency there
 //! are lambda x (available CPU) wake-ups per second (Poisson arrivals see time averages), with interrupt latency a few
@@ -56,12 +56,12 @@ struct Socket {
     implied_service_s: f64,
 }
 
-/// Host and scheme as the application's formulas need them.
+/// Properties of host and scheme that the formulas of this module use.
 #[derive(Debug, Clone, Copy)]
 pub struct Above<'a> {
     /// Costs and socket.
     pub host: &'a Host,
-    /// The scheme, if ring and application may be solved together; `None` if they must not be.
+    /// The scheme, if ring and application may be solved together as one chain; otherwise `None`.
     pub scheme: Option<&'a Scheme>,
     /// t: the application's time per packet (s).
     pub application_s: f64,
@@ -117,8 +117,8 @@ fn settled<E>(
 }
 
 /// Like [`crossing`], for hosts on which a dropped packet costs more than a delivered one. The implied service then
-/// grows with the service, and there may be several fixed points. Returns the first one from the longest service
-/// downwards: that of a socket that has been full.
+/// grows with the service, and there may be several fixed points. Returns the fixed point with the longest service: the
+/// one in which a socket stays once it has been full.
 fn descending<E>(longest_s: f64, at: &dyn Fn(f64) -> Result<Socket, E>) -> Result<Socket, E> {
     let mut service_s = longest_s;
     let mut socket = at(service_s)?;
@@ -215,9 +215,9 @@ impl Idle {
         Self { cycles_per_s, left, waiting_s: mean_s - delivery_s, delivery_s }
     }
 
-    /// Computes sleep for an application that falls asleep at rate k, counted from the end of the ring's busy period. X
-    /// is the idle time: the share of X asleep is 1 - (1 - E[e^(-kX)])/(k E[X]), and P(asleep at the end of X) = 1 -
-    /// E[e^(-kX)]. Without interrupt latency both are equal: Poisson arrivals see time averages.
+    /// Computes the sleep of an application that, from the end of the ring's busy period on, falls asleep at the rate
+    /// k. X is the idle time: the share of X asleep is 1 - (1 - E[e^(-kX)])/(k E[X]), and P(asleep at the end of X) = 1
+    /// - E[e^(-kX)]. Without interrupt latency both are equal: Poisson arrivals see time averages.
     fn asleep(&self, rate: f64) -> Sleep {
         let (waiting, delivery) = (rate * self.waiting_s, rate * self.delivery_s);
         let product = (1.0 + waiting) * (1.0 + delivery);
@@ -229,7 +229,8 @@ impl Idle {
         Sleep { available: self.left * share, wakeups_per_s: self.cycles_per_s * at_end }
     }
 
-    /// Finds the sleep whose share of the CPU, plus that of the context switches that end it, is `spare`.
+    /// Finds the sleep for which the CPU share asleep, plus the CPU share of the context switches that end it, is
+    /// `spare`.
     fn sleep(&self, spare: f64, context_switch_s: f64) -> Sleep {
         if spare <= 0.0 {
             return Sleep { available: 0.0, wakeups_per_s: 0.0 };
@@ -253,9 +254,9 @@ impl Idle {
 ///
 /// Over a cycle of the ring (idle time X, exponential, then a busy period that delivers n packets) the net input is n -
 /// X/t, with n independent of X and t the application's time per packet. As V E[n] = 1, its variance per packet is
-/// E[n^2]/E[n] plus that of the application: the queue M^[n]/G/1 with batches n, served at the pace t/V. Below
-/// saturation its busy periods begin with a context switch, which adds (2 E[D] + lambda E[D^2])/(2 (1 + lambda E[D]))
-/// to every wait, where D = t_sw/V.
+/// E[n^2]/E[n] plus the variance of the application's service: the queue M^[n]/G/1 with batches n, served at the pace
+/// t/V. Below saturation its busy periods begin with a context switch, which adds (2 E[D] + lambda E[D^2])/(2 (1 +
+/// lambda E[D])) to every wait, where D = t_sw/V.
 fn queue(host: &Host, application_s: f64, work: &Work, (left, busy_left): (f64, f64), ring: &Ring) -> (f64, f64) {
     let rho = ring.throughput_pps * application_s / busy_left;
     let spread = work.shape.squared_variation();
@@ -305,8 +306,8 @@ impl Batch {
 
     /// Describes the batches if an arrival to an empty ring begins a busy period. N0 = 1 + the arrivals during
     /// interrupt latency and set-up; each of the N0 packets is followed by a busy period of the plain queue. N0 is
-    /// chosen so that E[n] is that of the solved ring. The latency D lengthens the idle time as well as the batch: the
-    /// net input n - X gamma/V depends only on the difference.
+    /// chosen so that E[n] equals its value in the solved ring. The latency D lengthens the idle time as well as the
+    /// batch: the net input n - X gamma/V depends only on the difference.
     fn from_empty(work: &Work, idle: f64, spread: f64, mean: f64) -> Self {
         let (plain, plain_variance) = busy_period(work.arrival_pps * work.service_s, spread, work.places);
         let started = (mean / plain).max(1.0);

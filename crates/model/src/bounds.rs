@@ -13,9 +13,10 @@ pub const MOST_LOSS: f64 = Bounds::MOST_LOSS;
 const MOST_RING: u64 = 1024;
 const MOST_SOCKET: u64 = 512;
 
-/// Bounds for `dim`, whose moves between profiles are approximated. In a scan of random hosts the mean latency was 0.86
-/// to 1.32 times that of the simulator, interrupts 0.66 to 1.27 times; loss -3.9 to +4.7 % and available CPU -4.0 to
-/// +12.6 % higher. Of some 160 points, 30 differed significantly. The ranges here are about a quarter wider.
+/// Bounds for `dim`, whose moves between profiles are approximated. In a scan of random hosts, compared with the
+/// simulator, the mean latency was 0.86 to 1.32 times as large and the interrupt rate 0.66 to 1.27 times; the
+/// difference was -3.9 to +4.7 % for loss and -4.0 to +12.6 % for available CPU. Of some 160 points, 30 differed
+/// significantly. The ranges here are about a quarter wider.
 pub const DIM: Bounds = Bounds {
     name: "dim",
     loss: (-0.06, 0.06),
@@ -24,9 +25,10 @@ pub const DIM: Bounds = Bounds {
     available: (-0.06, 0.16),
 };
 
-/// Bounds for `hybrid` if both interrupts and polling are in use. In a scan of random hosts the mean latency was 0.86
-/// to 1.08 times that of the simulator, interrupts 1.16 to 1.79 times; loss was 2.9 % lower and available CPU 1.2 to
-/// 3.5 % lower. Only 8 points differed significantly, so that the ranges here are twice as wide.
+/// Bounds for `hybrid` if both interrupts and polling are in use. In a scan of random hosts, compared with the
+/// simulator, the mean latency was 0.86 to 1.08 times as large and the interrupt rate 1.16 to 1.79 times; loss was 2.9
+/// % lower and available CPU 1.2 to 3.5 % lower. Only 8 points differed significantly, so that the ranges here are
+/// twice as wide.
 pub const HYBRID: Bounds = Bounds {
     name: "hybrid",
     loss: (-0.06, 0.06),
@@ -36,9 +38,10 @@ pub const HYBRID: Bounds = Bounds {
 };
 
 /// Bounds for `napi` with the NIC's interrupt moderation, if times are not exponential or the chain of poll starts is
-/// too large. In a scan of 1000 points the mean latency was 1.00 to 1.63 times that of the simulator, interrupts 0.83
-/// to 1.20 times; loss 1.3 to 4.4 % and available CPU 0.3 to 11.0 % higher. Some 35 points differed significantly
-/// (`every_disagreement_of_moderated_napi`, SEED=5). The ranges here are about a quarter wider.
+/// too large. In a scan of 1000 points, compared with the simulator, the mean latency was 1.00 to 1.63 times as large
+/// and the interrupt rate 0.83 to 1.20 times; loss was 1.3 to 4.4 % and available CPU 0.3 to 11.0 % higher. Some 35
+/// points differed significantly (`every_disagreement_of_moderated_napi`, SEED=5). The ranges here are about a quarter
+/// wider.
 pub const MODERATED: Bounds = Bounds {
     name: "moderated napi",
     loss: (-0.06, 0.06),
@@ -57,8 +60,8 @@ pub const GAP: Bounds = Bounds {
     available: (-0.01, 0.01),
 };
 
-// The bounds below, with an application, are the largest errors in the scan and at 40 hosts of each kind (test
-// `application_bounds`), plus about a fifth.
+// The bounds below, with an application, are about a fifth larger than the largest errors in the scan and at 40 hosts
+// of each kind (test `application_bounds`).
 const POLLING: Bounds = with_application("polling with an application", 0.08, 1.9, 1.1, 0.03);
 const NAPI_2007: Bounds = with_application("napi-2007 with an application", 0.07, 1.5, 1.1, 0.02);
 const HYBRID_READ: Bounds = with_application("hybrid with an application", 0.28, 8.0, 1.8, 0.17);

@@ -24,8 +24,9 @@ const GUIDED_RISE: f64 = 2e-4;
 const CERTAIN: f64 = 2.0;
 /// The first step down from overload reduces the load by this multiple of the loss.
 const STEEPER: f64 = 0.65;
-/// Number of steps down along a straight line; below, the smallest such step as a share of the load.
+/// Number of steps down along a straight line.
 const STRAIGHT: usize = 3;
+/// Smallest step down along a straight line, as a share of the load.
 const LEAST_STEP_DOWN: f64 = 2e-3;
 /// Range of loads that are searched (pps).
 const LOWEST_PPS: f64 = 1e-6;
@@ -228,7 +229,7 @@ impl<'a> Losses<'a> {
 /// Searches for the cliff without an expected load, to a relative width of 1e-5; see [`CliffSearch::cliff`].
 ///
 /// # Errors
-/// Those of [`CliffSearch::cliff`].
+/// See [`CliffSearch::cliff`].
 pub fn cliff(
     engine: &dyn Engine,
     host: &Host,
@@ -265,7 +266,8 @@ fn bound(
             let steep = (newest.1 - opposite.1) / (newest.0 - opposite.0);
             return Ok((held_pps, math::exp(newest.0 - newest.1 / steep), steep));
         }
-        // If an end is practically the cliff, evaluate at a small distance from it, so that the other end comes close, too.
+        // If an end is practically the cliff, evaluate at a small distance from it, so that the other end comes close,
+        // too.
         let aside = 0.4 * width;
         let place = (newest.0 + share * (opposite.0 - newest.0)).clamp(least + aside, most - aside);
         let found = (place, excess(math::exp(place))?);
@@ -291,8 +293,8 @@ fn next_share(a: (f64, f64), b: (f64, f64), c: (f64, f64)) -> f64 {
 }
 
 /// First relative step from the cliff towards the peak; hosts with large rings and sockets have their peak that close.
-/// The constant below is the relative gain at which the search for the peak ends.
 const PEAK_STEP: f64 = 1e-3;
+/// Relative gain at which the search for the peak ends.
 const PEAK_GAIN: f64 = 5e-7;
 /// Maximum number of evaluations around the peak.
 const MOST_AROUND_PEAK: usize = 24;

@@ -155,7 +155,7 @@ impl Engine for ModelEngine {
 }
 
 impl ModelEngine {
-    /// Evaluates a host with several queues, each on a core of its own. Latency quantiles are those of the mixture of
+    /// Evaluates a host with several queues, each on a separate core. Latency quantiles are quantiles of the mixture of
     /// the queues' latency distributions.
     fn several(&self, point: &Point) -> Result<Outcome, EngineFailure> {
         // Equal queues are computed once.

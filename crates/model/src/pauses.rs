@@ -132,7 +132,8 @@ pub fn budget(host: &Host, frame_bytes: f64, arrival_pps: f64) -> Option<Budget>
     Some(Budget { longest_s: ring_s.min(socket_s), first })
 }
 
-/// Packets, over all applications, at which the first socket is full; infinite without an application.
+/// Total number of unread packets of all applications at which the first socket is full, if each application has its
+/// share of them; infinite without an application.
 pub fn first_full_socket(host: &Host) -> f64 {
     host.each_application().iter().map(|one| one.buffer as f64 / one.share).fold(f64::INFINITY, f64::min)
 }

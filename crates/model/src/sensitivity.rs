@@ -152,7 +152,7 @@ pub fn sensitivities(engine: &dyn Engine, point: &Point, loss: f64) -> Result<Ve
     Ok(found)
 }
 
-/// What to compute besides the outcome of a point.
+/// Results to compute in addition to the outcome of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Question {
     /// Loss fraction (0 to 1) that defines the cliff.
@@ -199,7 +199,7 @@ mod tests {
     use netcliff_core::{Load, Traffic};
 
     /// The cliff of an ideal host is its service rate: the elasticities of the two parts of the service have sum -1,
-    /// those of other costs are 0.
+    /// and all others are 0.
     #[test]
     fn ideal_host() {
         let host = Host { ring: 100_000, per_byte_s: 1e-8, ..Host::pentium4_2530mhz() };
@@ -213,7 +213,7 @@ mod tests {
         assert!((of("protocol").available.unwrap() + 50e3 * 5.25e-6).abs() < 1e-4);
     }
 
-    /// Elasticities from the loss at the cliff equal those from searching a cliff for each changed cost.
+    /// Elasticities from the loss at the cliff equal the elasticities from searching a cliff for each changed cost.
     #[test]
     fn slopes_at_the_cliff_are_those_of_the_cliff() {
         let engine = ModelEngine::default();

@@ -17,7 +17,7 @@ use crate::table::{Kind, Table};
 /// If no process is named, a program is part of the account if at least this share of its time is in stages of the
 /// network.
 const WORKS_FOR_NETWORK: f64 = 0.01;
-/// Minimum number of samples in such stages, because one sample may be chance.
+/// Minimum number of samples in stages of the network for such a program, because a single sample may be chance.
 const FEWEST: u64 = 2;
 /// Maximum number of functions shown for a stage.
 const MOST_FUNCTIONS: usize = 8;
@@ -44,7 +44,7 @@ pub struct Stack {
 pub struct Slice {
     /// Length (s).
     pub seconds: f64,
-    /// Packets by which time is divided.
+    /// Number of packets by which the CPU time of the slice is divided.
     pub packets: f64,
 }
 
@@ -57,14 +57,15 @@ pub struct Window {
     pub slices: Vec<Slice>,
     /// netcliff's own process, whose work is excluded from the account; `None` if it is included.
     pub own: Option<u32>,
-    /// The process whose work counts as the application's; `None`: all programs that work for the network.
+    /// The process whose work counts as the application's; `None`: all programs that spend enough time in stages of the
+    /// network.
     pub watched: Option<u32>,
 }
 
 /// The result of [`account`] for a window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
-    /// CPU time per packet (s).
+    /// CPU time per packet (s); `None` without packets.
     pub per_packet_s: Option<Figure>,
     /// Stages with samples.
     pub stages: Vec<StageRow>,
@@ -78,7 +79,7 @@ pub struct Account {
     pub folded: Vec<Folded>,
 }
 
-/// To whom the work of a stack belongs.
+/// Owner of the CPU time of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Idle,
@@ -87,7 +88,7 @@ enum Owner {
     Task,
 }
 
-/// A stack with its owner and stage by the table.
+/// A stack with its owner, and its stage according to the table.
 struct Placed<'a> {
     stack: &'a Stack,
     owner: Owner,
@@ -97,8 +98,8 @@ struct Placed<'a> {
     function: &'a str,
 }
 
-/// Returns the stage of a kernel stack. Also returns whether a caller determined the stage, because the table does not
-/// have the functions inside.
+/// Returns the stage of a kernel stack. Also returns true if the stage was determined by a calling function, because
+/// the table lacks the functions that it called.
 pub fn stage_of(table: &Table, frames: &[String]) -> (Stage, bool) {
     if frames.iter().any(|frame| table.traces(frame)) {
         return (Stage::Tracing, false);
@@ -119,7 +120,7 @@ pub fn stage_of(table: &Table, frames: &[String]) -> (Stage, bool) {
     (Stage::Unknown, false)
 }
 
-/// Returns true if a tracer's frame calls the BPF program.
+/// Returns true if the BPF program at the start of `frames` was called by a tracer.
 fn is_tracer_s_program(table: &Table, frames: &[String]) -> bool {
     let is_program = |frame: &&String| matches!(table.find(frame), Some(Kind::Work(Stage::Xdp) | Kind::Helper) | None);
     frames.iter().take_while(is_program).any(|frame| table.traces_by_program(frame))
@@ -275,7 +276,8 @@ pub fn account(table: &Table, window: &Window) -> Account {
     }
 }
 
-/// Widens the interval of a figure to at least that of a binomial count of `samples`, whose share of all is `of_all`.
+/// Widens the interval of a figure to at least the interval of a binomial count of `samples`, which are the share
+/// `of_all` of all samples.
 fn widened(figure: Figure, samples: u64, of_all: f64) -> Figure {
     if samples == 0 {
         return figure;

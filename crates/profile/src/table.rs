@@ -40,7 +40,8 @@ pub struct Table {
     programs: Marks,
 }
 
-/// Functions with a certain property (a mark), by names and by forms with wildcards.
+/// A set of functions that share a property, for example the functions of the idle task: by names and by forms with
+/// wildcards.
 #[derive(Debug, Clone, Default)]
 struct Marks {
     names: BTreeSet<&'static str>,
@@ -53,7 +54,7 @@ impl Marks {
     }
 }
 
-/// A name in which `*` stands for any letters.
+/// A name in which `*` stands for any number of characters.
 #[derive(Debug, Clone)]
 struct Form(Vec<&'static str>);
 
@@ -153,7 +154,7 @@ impl Table {
             return Some(*kind);
         }
         let forms = self.forms.iter().filter(|(form, _)| form.fits(name));
-        // If several forms match with the same number of letters, the first row counts.
+        // The form with the most letters is used; among equal ones, the first row.
         let best = forms.rev().max_by_key(|(form, _)| form.letters()).map(|(_, kind)| *kind);
         best.or_else(|| self.modules.get(module?).copied())
     }
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(kernel("next"), None);
     }
 
-    /// Every stage has rows, except those that get the remaining time, and no name has two meanings.
+    /// Every stage has rows, except the application and unknown functions, and no name is in two sections.
     #[test]
     fn the_table_is_whole() {
         let table = Table::new(None, &[]);

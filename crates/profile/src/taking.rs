@@ -28,24 +28,28 @@ use crate::weights::{Heap, Key, Lattice, Source, Timed, in_ns};
 use names::{Namer, name};
 use packets::{Device, devices};
 
-/// Interval between readings of the rings. At 999 samples per second of 40 frames, a CPU's ring of 2 MiB holds the
-/// samples of six seconds; the smallest ring, of 32 KiB, those of a tenth of a second.
+/// Interval between readings of the kernel's ring buffers of samples. At 999 samples per second, each with 40 stack
+/// frames, a CPU's ring of 2 MiB has room for the samples of six seconds; the smallest ring, of 32 KiB, for the samples
+/// of a tenth of a second.
 const LOOK: Duration = Duration::from_millis(50);
-/// The clock's period is drawn again after this number of readings; below, its largest deviation from the mean, as a
-/// share. With a constant period, samples would be synchronous with a load that has its own timer, as most generators
-/// do: with a period of 1.001 ms, a loop behind a sender with a period of 1 ms appeared 21 % too long.
+/// A new random period of the clock is drawn after this number of readings. With a constant period, samples would be
+/// synchronous with a load that has its own timer, as most generators do: with a period of 1.001 ms, a loop behind a
+/// sender with a period of 1 ms appeared 21 % too long.
 const REDRAWN: u32 = 2;
+/// Largest deviation of the random period from its mean, as a share.
 const JITTER: f64 = 0.3;
-/// Maximum number of periods for which a sample counts. After a halt, a virtual CPU may run again late; the rest of
-/// that gap belongs to no stage.
+/// Maximum number of periods for which one sample counts. A virtual CPU may resume late after a halt; the time of this
+/// gap beyond the maximum is in no stage.
 const LONGEST_GAP: u64 = 4;
-/// Number of slices of a window; below, the minimum length of a slice.
+/// Number of slices of a window.
 const SLICES: u32 = 20;
+/// Minimum length of a slice.
 const SHORTEST_SLICE: Duration = Duration::from_millis(200);
 /// Samples per second on each CPU: neither a divisor nor a multiple of usual timer rates, so that samples are not
 /// synchronous with timers.
 const RATE_HZ: u32 = 999;
-/// Share of a CPU that samples may take if no rate is given, as measured by the tracepoints of their timer interrupt.
+/// Share of a CPU that samples may take if no rate is given. The tracepoints of the timer interrupt in which samples
+/// are taken measure this share.
 ///
 /// The tracepoints miss the CPU's entry into the interrupt and its exit. According to the gaps in a loop on a quiet
 /// guest, a sample takes 13 to 14 us when the tracepoints measure 10 us; 499 samples per second take 0.54 to 0.75 %,
@@ -57,18 +61,21 @@ const LEAST_HZ: f64 = 99.0;
 const COST: Duration = Duration::from_millis(400);
 /// Maximum number of distinct stacks that are stored, at some 500 bytes each; samples of further stacks are lost.
 const MOST_PLACES: usize = 400_000;
-/// Share of packets on other interfaces above which the report warns. Below: the same for steal, for missing samples,
-/// and for time in unknown functions.
+/// Share of packets on other interfaces above which the report warns.
 const OTHERS: f64 = 0.1;
+/// Share of steal time above which the report warns.
 const STOLEN: f64 = 0.005;
+/// Share of missing samples above which the report warns.
 const MISSING: f64 = 0.03;
+/// Share of time in unknown functions above which the report warns.
 const UNKNOWN: f64 = 0.05;
 /// Share of late samples above which the report warns.
 const LATE: f64 = 0.05;
-/// Number of samples below which the report warns; below, number of packets.
+/// Number of samples below which the report warns.
 const FEW_SAMPLES: u64 = 400;
+/// Number of packets below which the report warns.
 const FEW_PACKETS: u64 = 1000;
-/// What to profile.
+/// Options of a profile.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Interfaces whose packets are counted. Empty: the main interfaces, or all packets that enter the stack if the
@@ -151,7 +158,7 @@ pub fn profile(
     Ok(taking.conclude(&symbols, &host))
 }
 
-/// Returns the CPUs to sample: those named, or all.
+/// Returns the CPUs to sample: the CPUs in `named`, or all.
 fn cpus(named: &[usize]) -> Result<Vec<usize>, ProfileError> {
     let online: Vec<usize> =
         netcliff_host::inventory::online_cpus(std::path::Path::new("/")).into_iter().map(|cpu| cpu as usize).collect();
@@ -176,7 +183,7 @@ fn refuse_interfaces(named: &[String], host: &Inspection) -> Result<(), ProfileE
     Err(ProfileError::Usage(format!("--if {name}: there is no such interface in this network namespace; {there}")))
 }
 
-/// Describes why perf_event_open(2) was refused, and what to do about it.
+/// Describes why perf_event_open(2) failed, and what to do about it.
 fn refused(error: &std::io::Error) -> ProfileError {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let paranoid = paranoid.trim();
@@ -388,7 +395,7 @@ impl<'a> Taking<'a> {
         self.counted.push(self.devices.iter_mut().map(Device::grown).collect());
     }
 
-    /// Merges slices in pairs, so that a profile whose end is not known has at most as many slices as others.
+    /// Merges slices in pairs, to limit the number of slices of a profile whose end is not known.
     fn halve(&mut self) {
         self.drain();
         let slices = self.counted.len();

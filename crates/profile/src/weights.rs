@@ -1,9 +1,9 @@
 //! Stores samples as they arrive, and converts them to CPU time: [`Lattice`], [`Heap`], [`in_ns`].
 //!
-//! The CPU clock measures how long a CPU worked, idle or not, but it takes its samples by a timer, which waits until
-//! interrupts are enabled. The CPU's own counter of cycles takes samples by an interrupt that does not wait, but it
-//! stops when the CPU halts, and the length of a cycle changes with the frequency. On a machine with both, the clock
-//! determines the amount of time, and the cycles determine where it was spent.
+//! The CPU clock (a software event of perf) counts all time of a CPU, busy or idle. It takes its samples in a timer
+//! interrupt, which waits while interrupts are disabled. The CPU's own counter of cycles takes samples by an interrupt
+//! that does not wait, but it stops when the CPU halts, and the length of a cycle changes with the frequency. On a
+//! machine with both, the clock determines the amount of time, and the cycles determine where it was spent.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,11 @@ const LATE_NS: u64 = 10_000;
 /// Times at which the CPU clock's timer was due, derived from its samples. They determine the time for which each
 /// sample counts.
 ///
-/// If a timer is due while a virtual CPU halts, its sample is taken when the CPU wakes up. If a sample counted for the
-/// time since the previous one, a late sample would take part of the next sample's time, and most late samples are
-/// idle. The kernel advances a late timer by whole periods (`perf_swevent_hrtimer` in kernel/events/core.c), so that
-/// the due times are a lattice, which can be derived from the earliest samples.
+/// If a timer is due while a virtual CPU is halted, the sample is taken when the CPU wakes up, i.e. late. If a sample
+/// counted for the time since the previous one, a late sample would take part of the next sample's time, and most late
+/// samples are idle. The kernel advances a late timer by whole periods (`perf_swevent_hrtimer` in
+/// kernel/events/core.c), so that the due times are equally spaced (a lattice), and can be derived from the samples
+/// that were taken on time.
 #[derive(Debug, Clone)]
 pub struct Lattice {
     period_ns: u64,
@@ -82,7 +83,7 @@ pub enum Source {
     Cycles,
 }
 
-/// What identifies a place of samples.
+/// The properties that samples of one place have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Event.
@@ -91,7 +92,7 @@ pub struct Key {
     pub cpu: usize,
     /// Process.
     pub pid: u32,
-    /// What ran.
+    /// Kind of code that ran: a program, the kernel or a guest.
     pub mode: Mode,
     /// The kernel's stack.
     pub stack: Vec<u64>,
@@ -127,7 +128,7 @@ impl Heap {
 pub struct Timed {
     /// Process.
     pub pid: u32,
-    /// What ran.
+    /// Kind of code that ran: a program, the kernel or a guest.
     pub mode: Mode,
     /// The kernel's stack.
     pub stack: Vec<u64>,

@@ -177,8 +177,8 @@ __attribute__((section("xdp"), used)) int loop(struct xdp_md *context)
 char _license[] __attribute__((section("license"), used)) = "GPL";
 "#;
 
-/// Calls bpf(2) with the first two words of its attributes. Returns a descriptor, or the second word as the kernel left
-/// it.
+/// Calls bpf(2) with `first` as the first word of the attributes and zeros after it. Returns the result (for some
+/// commands a descriptor), and the second word as the kernel left it.
 fn bpf(command: i32, first: u32) -> io::Result<(i64, u32)> {
     let mut words = [first, 0, 0, 0];
     // SAFETY: the attributes have the stated length and outlive the call; none of the commands used here writes beyond
@@ -235,8 +235,8 @@ impl Drop for Awake {
     }
 }
 
-/// The profile agrees with the kernel's own count of the program's time (BPF_ENABLE_STATS). In windows of 12 s they
-/// differed by up to 2 %; in 6 s chance alone is 3 %.
+/// The profile agrees with the kernel's own count of the program's time (BPF_ENABLE_STATS). In windows of 12 s, the two
+/// differed by up to 2 %; in windows of 6 s, the sampling error alone is 3 %.
 #[test]
 fn a_busy_loop_in_an_xdp_program_stands_in_its_stage() {
     let programs = ["clang", "taskset", "chrt", "timeout"];

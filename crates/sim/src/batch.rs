@@ -51,7 +51,7 @@ impl Batch {
         }
     }
 
-    /// A batch whose replications have no warm-up cut off.
+    /// Makes an empty batch whose replications have no warm-up: they count from their start.
     pub(crate) fn whole(packets_each: u64) -> Self {
         let known = Some(WarmUp { tenths: 0, settled: true, stretches: f64::INFINITY, pauses: f64::INFINITY });
         Self { known, ..Self::new(packets_each) }
@@ -84,8 +84,8 @@ impl Batch {
         Some(())
     }
 
-    /// Returns why the replications are too short. `None` if they are long enough, or if the caller chose their length.
-    /// `confidence` is that of the intervals.
+    /// Returns why the replications are too short. `None` if they are long enough, or if their warm-up was given
+    /// beforehand. `confidence` is the confidence level of the intervals.
     pub(crate) fn short(&self, confidence: f64) -> Option<Short> {
         if self.known.is_some() {
             return None;
@@ -108,8 +108,9 @@ impl Batch {
         self.pool.merge(pool);
     }
 
-    /// Computes how much longer than expected the packets wait in a simpler queue ([`crate::simpler`]) with the mean
-    /// latency `latency` [ticks], for all replications and for those added later.
+    /// Selects the simpler queue ([`crate::simpler`]) with the mean latency `latency` [ticks], and computes how much
+    /// longer than expected the packets of each replication wait in it. Applies to replications that are added later,
+    /// too. `None` if the executor gave up.
     pub(crate) fn add_simpler(&mut self, latency: f64, asker: &Asker<'_>) -> Option<()> {
         self.simpler = Some(latency);
         self.compare(0..self.replications.len() as u64, asker)

@@ -25,8 +25,8 @@ pub(crate) fn is_heavy_tailed(arrivals: &Arrivals) -> bool {
 }
 
 /// Whether an interval of `figure` is not justified: for means of heavy-tailed traffic, and for results for which the
-/// replications were too short. If packets stay in the host for too long a time, only intervals of latencies are not
-/// justified.
+/// replications were too short. If packets stay in the host too long compared with a replication, only the intervals of
+/// latencies are not justified.
 pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure) -> bool {
     if is_heavy_tailed(&point.traffic.arrivals) {
         return !figure.is_quantile();
@@ -34,8 +34,8 @@ pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure)
     short.is_some_and(|short| short.lack.concerns_all() || figure.key.starts_with("latency_"))
 }
 
-/// Compares the precision reached on `figures` with `asked`, the requested one. A figure without a justified interval
-/// has not reached it.
+/// Compares the precision reached on `figures` with `asked`, the requested precision. A figure without a justified
+/// interval has not reached it.
 pub(crate) fn precision(
     outcome: &Outcome,
     batch: &Batch,

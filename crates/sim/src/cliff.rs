@@ -1,4 +1,4 @@
-//! [`cliff_sim`]: finds by simulation the highest offered load with loss at or below a target.
+//! [`cliff_sim`]: searches by simulation for the cliff, the highest offered load with loss at or below a target.
 
 use netcliff_core::{EngineFailure, Figure, Host, Outcome, Point, Scheme, Traffic};
 
@@ -20,15 +20,15 @@ const RESOLUTION: f64 = 0.004;
 /// target, or if no steady state was found; [`Effort::Exactly`] limits the number. The first one suffices to confirm a
 /// loss below 1e-4 if no packet is lost.
 const PACKETS: [u64; 3] = [300_000, 1_000_000, 4_000_000];
-/// Loads below a cliff that are checked for losses: the lowest, as a share of the cliff; below, the ratio of
-/// consecutive loads.
+/// Lowest load below a cliff that is checked for losses, as a share of the cliff.
 const LOWEST: f64 = 0.2;
+/// Ratio of consecutive loads that are checked.
 const RISE: f64 = 1.2;
 /// Number of loads after which the search for a bracket gives up.
 const STEPS: u32 = 40;
-/// Ratio of consecutive loads in the search for a bracket: the largest, and the first one near the expected cliff. The
-/// ratio is squared after each load, up to the largest.
+/// Largest ratio of consecutive loads in the search for a bracket.
 const STEP: f64 = 1.5;
+/// First ratio of consecutive loads near the expected cliff. The ratio is squared after each load, up to [`STEP`].
 const NEAR_STEP: f64 = 1.04;
 
 /// The side of the target on which a load lies.
@@ -123,9 +123,10 @@ impl Search<'_> {
         Ok(Some((low, high)))
     }
 
-    /// Returns the lowest load below `cliff` that loses more than the target, among loads that rise by a fixed ratio.
-    /// `None` if no such load loses more. Only with an application can the loss fall with rising load: the application
-    /// starves while softirqs run on interrupts, and loses nothing at a higher load, at which ksoftirqd polls.
+    /// Returns the lowest load below `cliff` that loses more than the target, among loads from 20 % of `cliff` upwards
+    /// in steps of 20 %. `None` if no such load loses more. Only with an application can the loss fall with rising
+    /// load: the application starves while softirqs run on interrupts, and loses nothing at a higher load, at which
+    /// ksoftirqd polls.
     fn losing_below(&mut self, cliff: f64) -> Result<Option<f64>, EngineFailure> {
         let mut load = LOWEST * cliff;
         let may_lose = (self.point_at)(load).host.mean_application_s().is_some();

@@ -14,7 +14,8 @@ pub(crate) struct Clock {
 
 /// Longest run [ticks]: every run must end below this.
 const LONGEST_RUN: f64 = (1u64 << 60) as f64;
-/// Largest mean that draws convert exactly [ticks]: 40 times this is below 2^51, the range of the conversion.
+/// Largest mean of a random time [ticks]: 40 times this mean is below 2^51, up to which times are converted to whole
+/// ticks exactly.
 const LARGEST_MEAN: f64 = (1u64 << 45) as f64;
 
 impl Clock {
@@ -48,7 +49,7 @@ impl Clock {
 
 /// [`to_short_ticks`] converts numbers of ticks below this: 2^51.
 pub(crate) const SHORT_TICKS: f64 = MAGIC / 2.0;
-/// 2^52: adding it rounds a smaller number to the nearest integer.
+/// 2^52. Adding it to a smaller number rounds the number to the nearest integer.
 const MAGIC: f64 = 4_503_599_627_370_496.0;
 
 /// Rounds a non-negative number of ticks below [`SHORT_TICKS`] to the nearest integer.

@@ -80,8 +80,8 @@ mod tests {
         engine.sample(&point, &crate::executor::LocalExecutor).expect("it is computed here").0
     }
 
-    /// Protocol time that an application causes is not a random property of the packets. As part of the control it
-    /// would shift every mean.
+    /// Costs that an application adds to protocol time (wake-ups, cold caches) depend on the state of the host, not
+    /// only on the packets. As part of the control variate they would bias the mean latency.
     #[test]
     fn costs_that_are_no_packets_own_leave_no_control() {
         let clock = Clock::new(1e5, 1000);

@@ -122,7 +122,7 @@ impl Draw {
     }
 }
 
-/// The same times as those of [`Draw::next`], computed in advance.
+/// The same times as [`Draw::next`] returns, computed in advance.
 #[derive(Debug)]
 pub(crate) struct Times {
     stream: Stream,
@@ -139,8 +139,8 @@ impl Times {
         Self { stream, service: service.clone(), mean_ticks, ready: Vec::new(), next: 0 }
     }
 
-    /// Returns the next `count` times or more without using them up. Call [`Times::took`] with the number that was
-    /// used.
+    /// Returns at least the next `count` times, without consuming them. Call [`Times::took`] with the number of times
+    /// that were used.
     #[inline]
     pub(crate) fn ahead(&mut self, count: usize) -> &[u64] {
         while self.ready.len() - self.next < count {
@@ -160,7 +160,7 @@ impl Times {
         self.ready.extend(block);
     }
 
-    /// Uses up the next `count` times.
+    /// Consumes the next `count` times.
     #[inline]
     pub(crate) fn took(&mut self, count: usize) {
         self.next += count;

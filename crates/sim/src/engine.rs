@@ -253,8 +253,8 @@ fn part_of(engine: &SimEngine, number: usize, share: f64) -> SimEngine {
     SimEngine { seed, effort, ..engine.clone() }
 }
 
-/// Replaces the interpolated quantiles by those of all queues' packets together. Their relative error is that of the
-/// queue with the largest error.
+/// Replaces the interpolated quantiles by the quantiles of all queues' packets together. Their relative error is the
+/// error of the queue with the largest error.
 fn with_quantiles(outcome: &mut Outcome, latency_ns: &Histogram<u64>) {
     let parts: Vec<Latency> = outcome.queues.iter().filter_map(|queue| queue.outcome.as_ref()?.latency_s).collect();
     let Some(latency) = &mut outcome.latency_s else { return };

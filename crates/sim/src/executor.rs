@@ -107,8 +107,8 @@ impl ReplicationRequest {
         })
     }
 
-    /// Computes results without the warm-up. Runs only some replications in parallel, because each has its own
-    /// histogram until this is added to the sum.
+    /// Computes results without the warm-up. Runs at most [`ABREAST`] replications at once, because each needs memory
+    /// for a histogram until the histogram is added to the sum.
     fn without_warm_up(&self, warm_up: WarmUp, one: impl Fn(u64) -> Records + Sync + Send) -> Results {
         let (mut replications, mut together) = (Vec::new(), Pool::default());
         let mut next = self.numbers.start;

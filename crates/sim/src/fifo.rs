@@ -94,8 +94,8 @@ impl Fifo {
         }
         let most = u128::from(now - self.front().arrived) * self.len() as u128;
         let arrived = self.pushed.arrived.wrapping_sub(self.popped.arrived);
-        // In a run of few packets, counts are recorded at each packet; a loop over the queue would then dominate the
-        // run time.
+        // Computed from sums if these fit into 64 bits: in a short run counts are recorded at each packet, and a loop
+        // over the queue would dominate the run time.
         if most <= u128::from(u64::MAX) {
             return u128::from((self.len() as u64).wrapping_mul(now).wrapping_sub(arrived));
         }

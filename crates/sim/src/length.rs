@@ -28,7 +28,7 @@ use crate::tally::{Account, CELLS, Counts, SEGMENTS};
 /// replication that is too short is recognised. How many intervals contain the true value with this constant is
 /// measured by `cargo test -p netcliff-sim --release --test sim coverage:: -- --ignored`.
 const STRETCHES: f64 = 20.0;
-/// Sokal's automatic window: the autocorrelation is summed up to this multiple of its own integral.
+/// Sokal's automatic window: the autocorrelation is summed up to a lag of this multiple of the sum so far.
 const WINDOW: f64 = 5.0;
 /// Largest share of the packets' total time inside the window that may belong to packets that arrived before the window
 /// or leave after it. If all packets spend the same time in the host, the window is then at least ten of these times
@@ -65,8 +65,8 @@ fn cells(marks: &[Counts], series: Series) -> Vec<(f64, f64)> {
 
 /// Determines the warm-up by MSER-5 on each series, averaged over the replications (given by their marks). The longest
 /// warm-up counts, rounded up to the next tenth of the run, where the latency histogram can be cut too. If each
-/// replication had a warm-up of its own, replications that begin with congestion would lose it, and the mean would be
-/// too low: by 1.6 % in M/M/1 at 80 % load with 20 000 arrivals each.
+/// replication determined a separate warm-up, replications that begin with congestion would lose it, and the mean would
+/// be too low: by 1.6 % in M/M/1 at 80 % load with 20 000 arrivals each.
 pub(crate) fn warm_up<'a>(
     point: &Point,
     clock: Clock,
@@ -167,8 +167,8 @@ fn autocorrelation_cells(replications: &[Vec<(f64, f64)>], from: usize) -> f64 {
     sum.max(1.0)
 }
 
-/// Returns why these replications are too short, and by how much. `None` if they are long enough. `confidence` is that
-/// of the intervals.
+/// Returns why these replications are too short, and by how much. `None` if they are long enough. `confidence` is the
+/// confidence level of the intervals.
 pub(crate) fn short(replications: &[Replication], confidence: f64) -> Option<Short> {
     let warm_up = replications.first()?.warm_up;
     let instants = replications.iter().filter(|one| one.counts.at == 0).count();

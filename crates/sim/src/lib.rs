@@ -7,16 +7,16 @@
 //! | --- | --- |
 //! | `clock`, `random`, `draw` | time in whole ticks, streams of random numbers, service times |
 //! | `source` | the packets: gaps, sizes and CPU times, the same under every scheme |
-//! | `machine` | the CPU, its ring, the application's socket, and what is counted |
+//! | `machine` | the CPU, its ring, the application's socket, and the counts |
 //! | `schemes` | what an arrival does and when packets are served; `schemes::linux` follows the kernel's functions |
 //! | `recursion` | packets computed one by one without events, where scheme and host allow it |
 //! | `offered` | bytes that arrive in each slice of time, without a host |
 //! | `trace` | a short run in detail, for display |
-//! | `engine` | evaluates a point; several queues, each with a core of its own or several on one |
+//! | `engine` | evaluates a point; also hosts with several queues, on separate cores or on one core |
 //! | `shared` | one core that serves several queues |
 //! | `observe` | distributions of queue and busy periods, and a series in time |
 //! | `pair` | two schemes on the same packets |
-//! | `replicas` | single replications; trials from an empty host, like those of a measurement |
+//! | `replicas` | single replications; trials from an empty host, like the trials of a measurement |
 //! | `sample` | the number of packets and replications |
 //! | `executor` | executors of replications: this machine, or others |
 //! | `length` | the warm-up, and whether replications are long enough for their results |
@@ -27,10 +27,10 @@
 //! Nothing here reads a clock or a file: seeds are arguments, and a seed gives the same figures on any number of
 //! threads.
 //!
-//! Each CPU computes one replication at a time. An experiment computed eight in the lanes of a vector, one event of
-//! each at a time, for hosts with an application; it was no faster with AVX2. The next event differs from lane to lane,
-//! so that each step computes every kind of event and two random times for all lanes, while times and histograms are
-//! still read and written lane by lane.
+//! Each CPU computes one replication at a time. Computing eight replications in the lanes of SIMD registers (AVX2), one
+//! event of each per step, was tried for hosts with an application and was not faster: the kind of the next event
+//! differs from lane to lane, so that each step has to compute every kind of event and two random times for all lanes,
+//! while times and histograms are still read and written lane by lane.
 //!
 //! ```
 //! use netcliff_core::{Engine, Host, Point};

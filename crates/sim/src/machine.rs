@@ -146,8 +146,8 @@ pub(crate) struct Machine<W> {
     pub now: u64,
     /// Whether the counts have been recorded for the last time: later events do not count.
     pub done: bool,
-    /// Number of packets at the head of `ring` that do not count against its limit, because a backlog moved them to its
-    /// process queue.
+    /// Number of packets at the head of `ring` that do not count against its limit, because Linux's per-CPU backlog
+    /// moved them to its process queue.
     pub uncounted: usize,
     /// Number of packets that `ring` may hold in addition to the uncounted ones.
     pub ring_limit: usize,
@@ -224,10 +224,9 @@ impl<W: Watch> Machine<W> {
         self.now = at;
     }
 
-    /// Skips `polls` polls that find no packets, `each` ticks apart: they take their mean overhead, and the rest of the
-    /// time is available. No event may be due before their end. The figures of an outcome are expectations, which this
-    /// does not change. Simulated one by one, `polling` at one packet in ten seconds would have half a million polls
-    /// per packet.
+    /// Skips `polls` polls that find no packets, `each` ticks apart: they are charged their mean overhead, and the rest
+    /// of the time is available. No event may be due before their end. This changes no expected value of an outcome,
+    /// and saves time: `polling` at one packet in ten seconds has half a million polls per packet.
     pub(crate) fn leave_out_polls(&mut self, polls: u64, each: f64) {
         self.counts.polls += polls;
         let (busy, all) = (self.times.poll.mean_ticks() * polls as f64, each * polls as f64);
@@ -288,7 +287,7 @@ impl<W: Watch> Machine<W> {
         self.applications.as_mut()?.counts_of(socket)
     }
 
-    /// Puts a packet into the ring, or drops it.
+    /// Puts a packet into the ring, or drops it if the ring is full.
     #[inline]
     fn accept(&mut self, packet: Packet) -> Arrival {
         if self.ring.len() - self.uncounted >= self.ring_limit {
@@ -304,7 +303,7 @@ impl<W: Watch> Machine<W> {
         Arrival::Accepted
     }
 
-    /// Records the counts up to now. Returns true at the last mark.
+    /// Records the counts up to now (sets a mark). Returns true if this was the last recording of the run.
     #[inline(never)]
     fn mark(&mut self) -> bool {
         let ages = |queue: &Fifo| queue.ages(self.now);
@@ -401,8 +400,8 @@ impl<W: Watch> Machine<W> {
 }
 
 mod resume {
-    //! State that a recursion (packets computed one by one without events) passes to the machine of events, and the
-    //! check whether the recursion can take over again.
+    //! State that a recursion ([`crate::recursion`]: packets computed one by one without events) passes to the
+    //! event-driven machine, and the check whether the recursion can take over again.
 
     use super::record::Records;
     use super::{Machine, Source, Times, Watch};

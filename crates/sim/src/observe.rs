@@ -32,7 +32,7 @@ pub struct Wanted {
 /// Maximum number of slices: a larger table or file is of no use.
 const MOST_SLICES: f64 = 100_000.0;
 
-/// Observes one replication. Its parts (tenths) are recorded separately, because the warm-up is known only at the end.
+/// Observes one replication. Its segments are recorded separately, because the warm-up is known only at the end.
 struct Observer {
     marks: usize,
     segment: usize,
@@ -147,8 +147,8 @@ impl SimEngine {
         self.simulate_in_detail_at(point, wanted, &LocalExecutor)
     }
 
-    /// Like [`SimEngine::simulate_in_detail`], with the replications of the outcome computed by `executor`; those of
-    /// the details are computed on this machine.
+    /// Like [`SimEngine::simulate_in_detail`], with the replications of the outcome computed by `executor`; the
+    /// replications of the details are computed on this machine.
     pub fn simulate_in_detail_at(
         &self,
         point: &Point,

@@ -1,8 +1,8 @@
 //! [`SimEngine::compare`]: two schemes on the same packets, and their differences with paired-t intervals.
 //!
-//! Gaps, sizes and protocol times have streams of their own (source, purpose, replication), so that a replication
-//! offers both schemes the same packets, and differences are due to the schemes. Both replications are cut at the
-//! longer of the two warm-ups: marks are at the same arrivals, hence at the same instants.
+//! Gaps, sizes and protocol times have separate random streams, so that a replication offers both schemes the same
+//! packets, and differences are due to the schemes. Both replications are cut at the longer of the two warm-ups. Counts
+//! are recorded at the same arrivals under both schemes, hence at the same times.
 
 use netcliff_core::{Difference, EngineFailure, Figure, Point};
 
@@ -155,8 +155,8 @@ mod tests {
         differences.iter().find(|one| one.figure == figure).unwrap()
     }
 
-    /// docs/theory/chains.md: the two chains of disable-enable differ by 17.28 - 15.69 us with m + s = 4.23 us, the
-    /// preset's value.
+    /// docs/theory/chains.md: the mean latencies of the two chains of disable-enable differ by 17.28 - 15.69 us with m
+    /// + s = 4.23 us, the preset's value.
     #[test]
     fn the_difference_of_two_chains_is_in_the_interval() {
         let differences = engine()

@@ -1,5 +1,5 @@
 //! Computes packets one by one without events, for schemes and hosts that allow it and if there is no observer. The
-//! machine of events is the reference: both agree at every mark and in every latency.
+//! event-driven machine is the reference: both agree in all recorded counts and in every latency.
 
 mod before;
 mod disciplines;
@@ -60,7 +60,8 @@ pub(crate) fn is_alone(host: &Host) -> bool {
     is_alone_or_paused(host) && host.pauses().is_none()
 }
 
-/// Simulates `packets` arrivals of `point`, which must be supported. `None` if only the machine of events can do it.
+/// Simulates `packets` arrivals of `point`, which must be supported. `None` if only the event-driven machine supports
+/// the point.
 pub(crate) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, packets: u64) -> Option<Records> {
     let host = &point.host;
     if host.application_s.is_some() {
@@ -106,8 +107,8 @@ fn lasts(clock: Clock, host: &Host, mean_s: f64) -> bool {
     clock.ticks(mean_s) * shortest >= 1.0
 }
 
-/// Runs the schemes that have no timer of their own. On the clock of work, which stands still in pauses, they behave
-/// the same with and without pauses.
+/// Runs the schemes without timers. On the clock of work, which stands still in pauses, they behave the same with and
+/// without pauses.
 fn by_work(
     point: &Point,
     work: impl WorkClock,
@@ -185,8 +186,9 @@ mod handled {
     /// Number of entries compared at a time; this many [`NONE`] follow the last entry.
     pub(super) const ABREAST: usize = 4;
 
-    /// Number of entries of `all` that began before `instant`, at least `passed`. Several entries are compared at once,
-    /// because the branch of a loop one by one would be mispredicted.
+    /// Number of entries of `all` that began before `instant`; the first `passed` entries are known to be among them.
+    /// Several entries are compared at once, because a loop over single entries would have a branch that is often
+    /// mispredicted.
     #[inline(always)]
     pub(super) fn began_before(all: &[Handled], mut passed: usize, instant: u64) -> usize {
         loop {

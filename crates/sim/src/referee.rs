@@ -31,7 +31,7 @@ use crate::tally::Counts;
 /// The kinds of events, in the order in which simultaneous ones are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The running job ends, if the number is that of the latest plan (older numbers are obsolete).
+    /// The running job ends, if this is the number of the latest plan (older numbers are obsolete).
     JobEnds(u64),
     /// A pause ends: the CPU is given back.
     PauseEnds,
@@ -45,7 +45,7 @@ enum Event {
     Arrival,
     /// A transmission ends.
     TransmissionEnds,
-    /// The NIC in front of NAPI may interrupt: one of its conditions may be fulfilled.
+    /// The NIC that NAPI polls may interrupt: one of the conditions of its moderation may be fulfilled.
     Announce,
     /// A timer of the scheme, or the scheduler's tick.
     Timer(u64),
@@ -69,9 +69,11 @@ struct World {
     /// For each packet that arrived while a transmit interrupt was handled: whether it fitted into the ring.
     delayed: Vec<bool>,
     applications: Vec<applications::Thread>,
-    /// Threads that wait for the CPU; below, the thread that has it, and the thread that had it last.
+    /// Threads that wait for the CPU.
     queue: VecDeque<usize>,
+    /// The thread that has the CPU.
     running: Option<usize>,
+    /// The thread that had the CPU last.
     last: usize,
     nobody: SocketCounts,
     since: u64,

@@ -69,7 +69,7 @@ impl SimEngine {
 
     /// Returns the highest load (pps), up to `most_pps`, at which a trial loses at most its accepted share. The
     /// resolution is 1 %; a load within 1 % of `most_pps` counts as `most_pps`. `point_at` returns the point at a load.
-    /// `None` once `stop` returns true. Errors: those of `point_at` and of [`SimEngine::trial_loss`].
+    /// `None` once `stop` returns true. Errors: `point_at` or [`SimEngine::trial_loss`] fails.
     pub fn highest_of_trial(
         &self,
         trial: &SimulatedTrial,
@@ -116,8 +116,8 @@ mod tests {
         Point::poisson(Host::preset("pentium4-2530mhz").unwrap(), scheme.parse().unwrap(), 100e3)
     }
 
-    /// A replication does not depend on the range of the request, and ten replications agree with a run of as many
-    /// packets.
+    /// A replication does not depend on the range of the request, and ten replications agree with a run of the same
+    /// total number of packets.
     #[test]
     fn replicas_are_replications_of_a_run() {
         let engine = SimEngine { seed: 7, confidence: 0.999, effort: Effort::Packets(200_000), ..SimEngine::default() };
@@ -156,8 +156,8 @@ mod trials {
         Point::poisson(host, "ideal".parse().unwrap(), load_pps)
     }
 
-    /// A pause of 10 ms at 50 kpps is 500 packets. The ring takes 100 of them, so that every trial with a pause loses
-    /// the rest.
+    /// During a pause of 10 ms, 500 packets arrive at 50 kpps. The ring takes 100 of them, so that every trial with a
+    /// pause loses the rest.
     #[test]
     fn trials_with_a_pause_lose_what_does_not_fit() {
         let engine = SimEngine { seed: 5, ..SimEngine::default() };

@@ -1,9 +1,10 @@
-//! [`Core`]: one CPU that serves several queues, each with a scheme of its own.
+//! [`Core`]: one CPU that serves several queues, each under its own instance of the scheme.
 //!
 //! Any interrupt preempts protocol work of any queue. An interrupt that occurs while another one is handled waits; the
 //! oldest is handled first. The queues' protocol work alternates: packet by packet among the queues that may be served,
-//! or poll by poll for NAPI, like Linux' `net_rx_action` ([`turns`]). The arrivals, times and rules of a queue are
-//! those of [`crate::machine`] and [`crate::schemes`]: with one queue, both agree tick for tick.
+//! or poll by poll for NAPI, like Linux' `net_rx_action` ([`turns`]). The arrivals, times and rules of a queue equal
+//! the arrivals, times and rules of [`crate::machine`] and [`crate::schemes`]: with one queue, both agree tick for
+//! tick.
 
 mod queue;
 mod run;
@@ -113,8 +114,9 @@ struct Core {
     soft: Option<Job>,
     turns: Turns,
     pauses: Pauses,
-    /// Number of arrivals so far; below, the number at which the next mark is set.
+    /// Number of arrivals so far.
     offered: u64,
+    /// Number of arrivals at which the next mark is set.
     next_mark: u64,
     done: bool,
 }

@@ -38,7 +38,7 @@ impl Queue {
         (full, weights.take(self.ring as usize + 1).take_while(|weight| *weight > f64::EPSILON / 1e3))
     }
 
-    /// Mean time of accepted packets in the queue, in mean gaps.
+    /// Mean time of accepted packets in the queue, in units of the mean gap.
     fn mean_latency(self) -> f64 {
         let (full, weights) = self.weights();
         let (mut sum, mut distance, mut last) = (0.0, 0.0, 0.0);
@@ -58,8 +58,8 @@ impl Queue {
         inside / (1.0 - lost)
     }
 
-    /// Number of packets inside that corresponds to a probability: the share `at`, in (0, 1], of the distribution lies
-    /// beyond it.
+    /// Quantile of the number of packets inside: counted from the more probable end, the share `at`, in (0, 1], of the
+    /// distribution.
     fn inside(self, at: f64) -> u64 {
         let (full, weights) = self.weights();
         let each: Vec<f64> = weights.collect();
@@ -105,7 +105,7 @@ impl Simpler {
         if Self::is_for(point) { Self::at(point, clock, latency) } else { None }
     }
 
-    /// The queue for any point, without the check.
+    /// Like [`Self::of`], without the check whether the point has such a queue. `None` if the point has no rate.
     fn at(point: &Point, clock: Clock, latency: f64) -> Option<Self> {
         let host = &point.host;
         let gap_s = 1.0 / point.rate_pps()?;
@@ -125,7 +125,8 @@ impl Simpler {
 
     /// Relative amount by which the packets of a replication waited longer in the queue than expected, without the
     /// first `skipped` of its `packets`. Uses the recursion of `recursion::ideal` from a steady state on. The packets
-    /// that arrived in the window count, because the mean over those that left in the window is not known exactly.
+    /// that arrived in the window count, because the mean over the packets that left in the window is not known
+    /// exactly.
     pub(crate) fn excess(&self, clock: Clock, seed: u64, replication: u64, packets: u64, skipped: u64) -> f64 {
         let ring = self.queue.ring as usize;
         let mask = (ring + 1).next_power_of_two() - 1;

@@ -156,7 +156,7 @@ impl Source {
         if self.next == BLOCK {
             self.refill();
         }
-        // The index is below BLOCK; the mask spares five bounds checks.
+        // The index is below BLOCK; the mask lets the compiler omit five bounds checks.
         let i = self.next & (BLOCK - 1);
         self.next += 1;
         let number = self.number;

@@ -29,9 +29,9 @@ pub(crate) fn ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Figure> {
 
 /// Like [`ratio`], corrected by a control variate of expectation 0: the part of the ratio that regression over the
 /// replications attributes to the control is subtracted (Lavenberg and Welch 1981). `controls` holds one value for each
-/// replication; they are not all equal. The interval is that of the regression line at 0; its degrees of freedom are
-/// the number of replications minus two. `slope` is the [`control_slope`] of these pairs, or of another ratio that must
-/// get the same correction.
+/// replication; they are not all equal. The interval is the interval of the regression line at 0; its degrees of
+/// freedom are the number of replications minus two. `slope` is the [`control_slope`] of these pairs, or of another
+/// ratio that must get the same correction.
 pub(crate) fn controlled_ratio(pairs: &[(f64, f64)], controls: &[f64], slope: f64, confidence: f64) -> Option<Figure> {
     let count = pairs.len() as f64;
     let (plain, above) = excesses(pairs)?;

@@ -42,8 +42,8 @@ fn sum(batch: &Batch, count: impl Fn(&Counts) -> u64) -> u64 {
     batch.replications.iter().map(|one| count(&one.counts)).sum()
 }
 
-/// Returns the number of packets of which losses are a share: those delivered or lost in the window. In a run from an
-/// empty host: all arrivals.
+/// Returns the number of packets of which losses are a share: the packets delivered or lost in the window. In a run
+/// from an empty host: all arrivals.
 fn fated(batch: &Batch) -> fn(&Counts) -> u64 {
     if batch.is_whole() { |counts| counts.offered } else { Counts::fated }
 }

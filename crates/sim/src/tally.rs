@@ -25,9 +25,9 @@ pub(crate) enum Account {
 /// Number of accounts.
 pub(crate) const ACCOUNTS: usize = 6;
 
-/// Number of cells of a replication; all cells have the same number of arrivals. Marks are set before the first cell,
-/// between cells, and after the last. Each cell is an observation for MSER-5, which therefore always has a hundred
-/// batches of five.
+/// Number of cells of a replication; all cells have the same number of arrivals. The counts are recorded (a mark is
+/// set) before the first cell, between cells, and after the last. Each cell is an observation for MSER-5, which
+/// therefore always has a hundred batches of five.
 pub(crate) const CELLS: usize = 500;
 /// Number of segments of the latency histogram: five tenths of the run that may be cut off as warm-up, and the rest.
 pub(crate) const SEGMENTS: usize = 6;
@@ -41,11 +41,11 @@ pub(crate) struct TransmitCounts {
     pub refused: u64,
     /// Completions processed.
     pub completed: u64,
-    /// Occupied slots; set at marks.
+    /// Occupied slots; up to date only in recorded counts.
     pub inside: u64,
     /// Sum of the times from the end of a transmission to the end of its completion [ticks].
     pub waited: u128,
-    /// Integral of the number of waiting completions over time [completion ticks]; set at marks.
+    /// Integral of the number of waiting completions over time [completion ticks]; up to date only in recorded counts.
     pub area: u128,
 }
 
@@ -97,23 +97,25 @@ pub(crate) struct Counts {
     pub latency: u128,
     /// Sum of the times from arrival to loss of the packets lost at the socket [ticks].
     pub lost_latency: u128,
-    /// Integral of the number of packets in ring and protocol processing over time [packet ticks]; set at marks.
+    /// Integral of the number of packets in ring and protocol processing over time [packet ticks]; up to date only in
+    /// recorded counts.
     pub ring_area: u128,
-    /// Integral of the number of packets in sender, ring, protocol processing and socket over time [packet ticks]; set
-    /// at marks.
+    /// Integral of the number of packets in sender, ring, protocol processing and socket over time [packet ticks]; up
+    /// to date only in recorded counts.
     pub system_area: u128,
-    /// Integral of the number of packets that the application has taken and not finished [packet ticks]; set at marks.
+    /// Integral of the number of packets that the application has taken and not finished [packet ticks]; up to date
+    /// only in recorded counts.
     pub application_area: u128,
-    /// Integral of the number of packets queued at the sender [packet ticks]; set at marks.
+    /// Integral of the number of packets queued at the sender [packet ticks]; up to date only in recorded counts.
     pub sender_area: u128,
     /// CPU time by [`Account`] [ticks].
     pub cpu: [u64; ACCOUNTS],
-    /// Counts of transmissions; set at marks.
+    /// Counts of transmissions; up to date only in recorded counts.
     pub transmit: TransmitCounts,
 }
 
 impl Counts {
-    /// The counts since `earlier`. The numbers of packets inside stay those of `self`.
+    /// The counts since `earlier`. The numbers of packets inside are taken from `self` unchanged.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut cpu = self.cpu;
         cpu.iter_mut().zip(earlier.cpu).for_each(|(time, before)| *time -= before);

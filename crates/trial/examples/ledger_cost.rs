@@ -3,8 +3,9 @@
 //!
 //! `cargo run --release -p netcliff-trial --example ledger_cost -- PAIRS SECONDS LOAD_PPS...` prints one CSV line per
 //! trial, then one line per load: the mean relative difference of throughput and of CPU time per packet (interrupt,
-//! protocol, application) with its 95 % interval. The host's CPU never halts, as in `find`: a halted virtual CPU may
-//! continue late, and loss and time would then not be the host's. Used by `bench/drops/run.sh`.
+//! protocol, application) with its 95 % interval. As in `find`, a loop keeps the host's CPU from halting: a halted
+//! virtual CPU may resume late, which causes loss and delays for which the host is not responsible. Used by
+//! `bench/drops/run.sh`.
 
 use std::io::{Write, stdout};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use netcliff_trial::rig::{Place, Rig, RigOptions};
 use netcliff_trial::trial::TrialShape;
 use netcliff_trial::wire_bench::WireBench;
 
-/// 97.5 % quantile of the normal distribution.
+/// 97.5 % quantile of the standard normal distribution.
 const Z: f64 = 1.96;
 
 struct Seen {

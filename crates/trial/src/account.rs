@@ -11,7 +11,7 @@ use netcliff_packets::source::Part;
 use crate::trial::Trial;
 use netcliff_stats as stats;
 
-/// Sums over trials.
+/// Counters of all trials so far: sums, and for each generator its rates at its highest load.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     /// Counters of each generator.
@@ -52,7 +52,7 @@ impl Account {
         self.ceilings_pps.iter_mut().zip(each).for_each(|(own, ceiling)| own.push(ceiling.offered_pps));
     }
 
-    /// Counters of each generator on another host.
+    /// Counters of each generator on another host, with the median of its highest rates.
     pub fn generators(&self) -> Vec<GeneratorPart> {
         let mut all = self.generators.clone();
         for (part, pps) in all.iter_mut().zip(&self.ceilings_pps) {
@@ -61,7 +61,7 @@ impl Account {
         all
     }
 
-    /// Counters of the device.
+    /// Counters of the device under test, `interface`. Interrupt lines on which no interrupt occurred are omitted.
     pub fn device(&self, interface: &str) -> DeviceAccount {
         let loss = |(name, cause, packets): (&str, Cause, u64)| DeviceLoss {
             counter: name.to_owned(),
@@ -77,7 +77,8 @@ impl Account {
         }
     }
 
-    /// Sentence on packets dropped by a cloud's limit and not by the host; `None` if there were none.
+    /// Sentence on packets that the cloud dropped or delayed because the virtual machine exceeded its network
+    /// allowance; `None` if there were none.
     pub fn allowance(&self) -> Option<String> {
         let mut exceeded = self.losses.each().filter(|(_, cause, _)| *cause == Cause::Allowance);
         exceeded.next().map(|(name, _, packets)| {

@@ -7,8 +7,8 @@ use netcliff_core::units;
 /// Characters that separate words and numbers.
 const AROUND: [char; 6] = [' ', ',', ':', ';', '(', ')'];
 
-/// Merges sentences that differ only in their numbers, at the position of the first: each number that differs becomes
-/// its range, and the sentence states the number of sentences merged.
+/// Merges sentences that differ only in their numbers, at the position of the first: each number that differs is
+/// replaced by its range, and the number of merged sentences is appended. Exact duplicates count once.
 pub fn folded(sentences: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
     for sentence in sentences {
@@ -64,7 +64,7 @@ fn as_one(group: &[Vec<String>]) -> String {
     sentence
 }
 
-/// Numeric value of a word in the base unit of whatever unit it has; 0 if it is no number.
+/// Numeric value of a word. A word with a unit is converted to bytes, seconds or bit/s. 0 if the word is not a number.
 fn size(word: &str) -> f64 {
     let plain = word.parse().ok();
     let bytes = || units::parse_bytes(word).ok().map(|bytes| bytes as f64);

@@ -1,4 +1,5 @@
-//! [`Bench`]: the measurements that calibration and search need, so that both can be tested against an exact fake.
+//! [`Bench`]: the measurements that calibration and search need, as a trait, so that tests can replace the real bench
+//! by a fake with known answers.
 
 mod counts;
 
@@ -13,11 +14,11 @@ pub use counts::{Counts, Handlers, PollTime, taken_from_polls_s};
 /// Result of one trial, without the wire's details.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// The configuration.
+    /// Shape and load of the trial.
     pub spec: TrialSpec,
-    /// The trial as an outcome.
+    /// Rates, loss, latency and CPU shares.
     pub outcome: Outcome,
-    /// What sender and sink counted in the window.
+    /// Counts of sender and sink in the window.
     pub sides: TesterCounts,
     /// Frames offered in the window.
     pub sent: u64,
@@ -39,7 +40,7 @@ impl Observation {
         if self.sent == 0 { 1.0 } else { self.sides.lost.min(self.sent) as f64 / self.sent as f64 }
     }
 
-    /// Reason why the trial says nothing about the host ([`TesterCounts::void`]); `None` if it is valid.
+    /// Reason why the trial is void, i.e. says nothing about the host ([`TesterCounts::void`]); `None` if it is valid.
     pub fn void(&self) -> Option<Void> {
         self.void_by(self.sides)
     }
@@ -135,7 +136,8 @@ impl Highest {
         self.most_pps.filter(|_| self.is_limited()).unwrap_or(self.ceiling_pps)
     }
 
-    /// Highest load (pps) that a sender can pace, if pacing reaches `share` of the ceiling.
+    /// Highest load (pps) that a sender can pace: the limit if it determines the highest load, otherwise `share` of the
+    /// ceiling.
     pub fn paced_pps(&self, share: f64) -> f64 {
         self.most_pps.filter(|_| self.is_limited()).unwrap_or(share * self.ceiling_pps)
     }

@@ -8,7 +8,8 @@ use netcliff_host::drops::counters::Counters;
 use netcliff_host::drops::ledger::{Collector, Ends, Spaces};
 use netcliff_packets::thread::in_netns;
 
-/// Longest wait for unexplained packets to be counted: packets in a backlog, counters that timers update.
+/// Longest time to wait until packets that are not yet accounted for are counted: they may still be in a backlog, or in
+/// counters that the kernel updates by a timer.
 const SETTLES: Duration = Duration::from_millis(500);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -45,8 +46,8 @@ pub fn of_trial<E>(way: &Way, trial: impl FnOnce(bool) -> Result<Ends, E>) -> Re
     }
 }
 
-/// Counters of each namespace on the path, or of this thread's if none is named. A namespace that cannot be entered has
-/// no counters.
+/// Counters of each namespace of each group; a group without namespaces stands for the namespace of this thread. A
+/// namespace that cannot be entered has no counters.
 fn counters(groups: &[Spaces]) -> Vec<Counters> {
     let read = |group: &Spaces, netns: Option<&Path>| {
         let now = in_netns(netns, Counters::now).unwrap_or_default();
@@ -60,7 +61,7 @@ fn counters(groups: &[Spaces]) -> Vec<Counters> {
     all.collect()
 }
 
-/// A row of packets whose loss the sender or receiver counted.
+/// Makes a ledger row for packets whose loss the sender or receiver counted.
 pub fn row(place: Place, reason: &str, packets: u64, source: &str) -> LedgerRow {
     LedgerRow { place, reason: reason.to_owned(), packets, source: source.to_owned() }
 }

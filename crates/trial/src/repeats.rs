@@ -1,5 +1,5 @@
-//! The repeats of a test: when they are enough (the statistics behind [`Repeats`]), and the CPUs of both ends' hosts
-//! over them.
+//! Statistics over the repeats of a test: the precision of a mean, by which [`Repeats`] decides whether there are
+//! enough repeats, and medians of the CPU shares of both ends' hosts.
 
 use netcliff_core::cpus::{CpuRow, ExactRow};
 use netcliff_core::repeats::{Known, Repeats};
@@ -16,7 +16,7 @@ pub fn half_width(values: &[f64]) -> Option<f64> {
     Some((ends.high - ends.low) / 2.0 / mean.value.abs()).filter(|width| width.is_finite())
 }
 
-/// Precision of `figure`, known from the values of the repeats.
+/// Precision that the mean of `figure` has reached, computed from its values in the repeats.
 pub fn known(figure: &str, values: &[f64], repeats: &Repeats) -> Known {
     Known {
         figure: figure.to_owned(),
@@ -44,12 +44,12 @@ pub fn method((name, method): Method) -> (String, String) {
     (name.to_owned(), method.to_owned())
 }
 
-/// Medians of these CPU shares of one host over its repeats.
+/// Medians, over the repeats, of the CPU shares of one host by ticks.
 pub fn by_ticks<'a>(shares: impl Iterator<Item = &'a SystemShares>) -> Vec<CpuRow> {
     CpuRow::medians(shares.map(SystemShares::row))
 }
 
-/// Medians of these shares by the exact meter over the repeats of one host.
+/// Medians, over the repeats, of the CPU shares of one host by the exact meter.
 pub fn exactly<'a>(splits: impl Iterator<Item = &'a CpuSplit>) -> Vec<ExactRow> {
     ExactRow::medians(splits.map(exact))
 }

@@ -127,18 +127,19 @@ impl RigOptions {
     }
 }
 
-/// Settings of the interfaces of a namespace testbed. The default is what `netcliff find` uses.
+/// Settings of the interfaces of a namespace testbed. By default, these are the settings that `netcliff find` uses.
 #[derive(Debug, Clone, Default)]
 pub struct LinkOptions {
-    /// MTU of both ends (bytes); None: 9000.
+    /// MTU of both ends (bytes); `None`: 9000.
     pub mtu_bytes: Option<u32>,
     /// Whether to use IPv6 if no address determines the version.
     pub ipv6: bool,
     /// Whether all transmit offloads of both ends are on or off; `None`: the kernel's defaults.
     pub offloads: Option<bool>,
-    /// How the host under test receives.
+    /// How the host under test receives packets: by the per-CPU backlog or by a kind of NAPI.
     pub reception: Reception,
-    /// RPS of the host under test is off, so that it receives on the CPU that sends. Not with threaded NAPI.
+    /// Whether RPS of the host under test is off, so that it receives on the CPU that sends. Not supported with
+    /// threaded NAPI.
     pub without_rps: bool,
     /// Whether RPS moves the sender's reception to the sender's CPU, as on a separate host.
     pub steer_sender: bool,
@@ -165,7 +166,7 @@ pub struct Rig {
     pub host_cpu_named: bool,
     /// CPU of a sender on another host; `None`: its agent chooses.
     pub far_sender_cpu: Option<u32>,
-    /// What an earlier, killed run left, and the result of undoing it.
+    /// Changes that an earlier, killed run left, and the result of undoing them.
     pub replayed: ReplayReport,
     /// Sentences on how this rig limits results.
     pub limits: Vec<String>,
@@ -185,7 +186,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Builds the testbed, after undoing what a killed run left.
+    /// Builds the testbed, after undoing the changes that a killed run left.
     ///
     /// # Errors
     /// Another netcliff measures on this host, a CPU does not exist, or (with [`Place::Netns`]) namespaces are not
@@ -310,7 +311,7 @@ impl Rig {
         if spaces.is_empty() { vec![stand::Place::towards(self.host_address())] } else { spaces }
     }
 
-    /// Sentence on what changed in the testbed or the CPUs since the last call; `None` if nothing changed.
+    /// A sentence that describes changes of the testbed or the CPUs since the last call; `None` if nothing changed.
     pub fn changed(&self) -> Option<String> {
         self.stand.as_ref().and_then(|stand| stand.lock().unwrap_or_else(PoisonError::into_inner).changed())
     }
@@ -389,7 +390,7 @@ impl Rig {
         }
     }
 
-    /// Hardware addresses of sender and host under test.
+    /// Hardware addresses of sender and host under test; all zero if the testbed has no namespaces.
     pub fn macs(&self) -> ([u8; 6], [u8; 6]) {
         match &self.bed {
             Bed::Netns(testbed) => (testbed.endpoint(Side::Sender).mac, testbed.endpoint(Side::HostUnderTest).mac),
@@ -437,7 +438,7 @@ impl Rig {
     /// for each offload whose state then differs from the wanted one.
     ///
     /// # Errors
-    /// The testbed has no interfaces of its own, or they cannot be read.
+    /// A namespace cannot be entered, or its interface cannot be read.
     pub fn set_features(&self, wanted: &[(&str, bool)]) -> Result<Vec<String>, TestbedError> {
         match &self.bed {
             Bed::Netns(testbed) => switch(testbed, wanted),
@@ -446,8 +447,8 @@ impl Rig {
         }
     }
 
-    /// Properties of the host, and of the interfaces between the namespaces, that explain differences between
-    /// measurements.
+    /// Properties of the host, and of the interfaces on the packets' path, that explain differences between
+    /// measurements. Loopback has no interface properties.
     ///
     /// # Errors
     /// A namespace cannot be entered or its links cannot be listed.
@@ -476,7 +477,8 @@ impl Rig {
         Some(format!("MTU {}, transmit offloads {offloads}, reception {}", options.mtu_bytes, options.reception))
     }
 
-    /// Runs a closure in a thread inside the host under test.
+    /// Runs a closure in the host under test: in a new thread inside its namespace or, on other testbeds, in the
+    /// calling thread.
     ///
     /// # Errors
     /// The namespace cannot be entered or the closure panics.
@@ -488,7 +490,7 @@ impl Rig {
     }
 }
 
-/// Opens a link as soon as it passes packets.
+/// Opens a link. Retries for `options.link_time` until packets pass.
 fn opened(
     between: &BetweenOptions,
     options: &RigOptions,
@@ -506,7 +508,7 @@ fn opened(
     }
 }
 
-/// Sets what is wanted on the interface of the host under test.
+/// Applies the `wanted` settings to the interface of the host under test.
 fn set_in(testbed: &Testbed, wanted: &[Wanted]) -> Result<Vec<Made>, RigError> {
     let interface = &testbed.endpoint(Side::HostUnderTest).interface;
     Ok(testbed.run_in_hut(|| device::set(interface, wanted))??)
@@ -536,7 +538,7 @@ fn testbed(lock: &HostLock, (sender, host): (u32, u32), options: &RigOptions) ->
     Testbed::create(lock, options)
 }
 
-/// The requested CPUs, or the first and the last online one.
+/// Returns the CPUs of sender and host under test: the requested CPUs, or the first and the last online CPU.
 fn cpus(inventory: &Inventory, options: &RigOptions) -> Result<(u32, u32), RigError> {
     let online = &inventory.cpu.online;
     let list = || online.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -1,5 +1,6 @@
-//! What a measurement depends on while it runs: the devices and addresses on its data's path, and the CPUs of its
-//! threads. A change is reported and makes the result partial: what was measured is not what was requested.
+//! Conditions that must not change while a measurement runs: the devices and addresses on its data's path, and the CPUs
+//! of its threads. A change is reported and makes the result partial, because the measurement no longer has the
+//! requested conditions.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use netcliff_host::ground::{self, Cpus, Ground, Scope};
 use netcliff_host::nic::path::{is_own, source_towards, with_address};
 use netcliff_packets::thread::{self, in_netns};
 
-/// A network namespace, and what is watched in it.
+/// A network namespace, and the devices and addresses that are watched in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Path of the namespace; `None`: this process's.
@@ -18,7 +19,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Watches everything that is up in a namespace of a testbed.
+    /// Makes a place that watches all devices of a testbed's namespace that are up, and their addresses.
     pub fn whole(netns: PathBuf) -> Self {
         Self { netns: Some(netns), scope: Scope::default() }
     }
@@ -76,8 +77,8 @@ impl Stand {
         Self { places: different.into_iter().filter_map(Place::watch).collect(), cpus: Cpus::watch(root) }
     }
 
-    /// Sentence on what changed since the last call; `None` if nothing changed. To be called after the measuring
-    /// threads have ended.
+    /// A sentence that describes the changes since the last call; `None` if nothing changed. To be called after the
+    /// measuring threads have ended.
     pub fn changed(&mut self) -> Option<String> {
         let mut said: Vec<String> = self.places.iter_mut().flat_map(Ground::changes).collect();
         said.extend(self.cpus.changes());

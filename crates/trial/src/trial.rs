@@ -41,7 +41,7 @@ pub struct TrialSpec {
     pub rate_pps: f64,
 }
 
-/// What to send and how to receive it, at any load.
+/// Frames to send and ways to receive them, at any load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialShape {
     /// Arrival process.
@@ -75,7 +75,8 @@ impl TrialShape {
         TrialSpec { shape: self, rate_pps }
     }
 
-    /// The capture to send; `None` for frames of another size, with which the cost per byte is measured.
+    /// The capture to send. `None` if there is none, or if `frame_bytes` differs from the capture's mean frame size:
+    /// the cost per byte is measured with frames of constant size.
     fn replayed(&self) -> Option<&Arc<Replay>> {
         self.replay.as_ref().filter(|replay| replay.mean_bytes() == self.frame_bytes as usize)
     }
@@ -87,7 +88,7 @@ pub enum TrialError {
     /// Stopped by the user.
     #[error("stopped")]
     Stopped,
-    /// Sender or sink failed; the error contains what was measured before.
+    /// Sender or sink failed; the error contains the counts up to the failure.
     #[error("at {rate_pps:.0} pps: {source}")]
     Wire {
         /// The load of the trial.
@@ -111,7 +112,7 @@ pub enum TrialError {
     Meter(#[from] MeterError),
 }
 
-/// What one trial measured.
+/// Results of one trial.
 #[derive(Debug, Clone)]
 pub struct Trial {
     /// The configuration.
@@ -137,7 +138,7 @@ pub struct Trial {
     pub received: Option<Received>,
     /// Losses counted by the device's driver; empty in a testbed.
     pub losses: Losses,
-    /// Interrupts of the device by number.
+    /// Number of interrupts of the device, by interrupt line.
     pub vectors: BTreeMap<u32, u64>,
     /// Other external influences.
     pub outside: Outside,
@@ -196,10 +197,10 @@ pub fn meter(rig: &Rig, preference: Preference) -> Result<cpu::Choice, MeterErro
 /// Smallest number of loop iterations from which the CPU's speed is estimated: about a millisecond of iterations.
 const LEAST_TURNS: u64 = 3000;
 
-/// Largest number of starts of a trial whose sender had no CPU at its start time.
+/// Maximum number of attempts to start a trial. An attempt fails if the sender gets no CPU by its start time.
 const STARTS: u32 = 4;
-/// Time from the order to send to the first frame at the first start \[ns\]. It is increased if the sender had no CPU
-/// by then.
+/// Time from the order to send to the first frame, in the first attempt \[ns\]. Later attempts use the sender's
+/// default, which is longer.
 const FIRST_LEAD_NS: u64 = 15_000_000;
 
 /// Offers the load and measures. `watch` receives the numbers of packets offered and delivered so far.
@@ -269,7 +270,8 @@ fn once(
         run_to(source, with, timing, &rig.stop, |sent, delivered| {
             watch(sent, delivered);
             if let Some(meter) = meter.as_deref_mut() {
-                // Progress of a generator on another host arrives late.
+                // The packets sent by a generator on another host are reported late, so that the first delivered packet
+                // may start the phases.
                 metered.follow(gate.pass(sent.max(delivered)), meter, delivered);
             }
         })
@@ -350,7 +352,7 @@ pub(crate) fn undisturbed(rig: &Rig, rate_pps: f64) -> Result<(), TrialError> {
     rig.changed().map_or(Ok(()), |what| Err(TrialError::Changed { rate_pps, what }))
 }
 
-/// Counters of a device: packets, losses, interrupts by number.
+/// Counters of a device: packets, losses, number of interrupts by interrupt line.
 type Counted = (Option<Received>, Losses, BTreeMap<u32, u64>);
 
 /// Increase of the device's counters since an earlier snapshot.

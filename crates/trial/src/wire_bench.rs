@@ -69,7 +69,7 @@ impl<'a> WireBench<'a> {
         self.rig.between().and_then(Between::most_pps)
     }
 
-    /// Heartbeat for a loop that keeps the host's CPU awake.
+    /// Heartbeat that a loop which keeps the host's CPU awake has to update.
     pub fn host_heartbeat(&self) -> Heartbeat {
         self.heartbeats.host.clone()
     }
@@ -123,7 +123,8 @@ impl WireBench<'_> {
 impl Bench for WireBench<'_> {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
         let observation = self.once(spec, metered)?.observation();
-        // An overloaded host delivers something at a low load; one with an unplugged cable does not.
+        // If nothing arrived, a probe at a low load shows the reason: an overloaded host then delivers packets, a host
+        // with an unplugged cable does not.
         let nothing = observation.sent > 0 && observation.loss() >= 1.0;
         if let Some(between) = self.rig.between().filter(|_| nothing)
             && let Some(why) = between.lost(self.rig.far_sender_cpu, &self.rig.stop)
@@ -252,7 +253,7 @@ mod ledger {
 }
 
 mod round_trips {
-    //! A trial some frames of which the application answers.
+    //! A trial in which the application answers some of the frames, to measure round trips.
 
     use std::num::NonZeroU64;
 
@@ -285,8 +286,8 @@ mod round_trips {
         let requests = requests.into_iter().map(|request| LoadRequest { round_trips: true, ..request }).collect();
         let mut with: Vec<SinkWith> = Vec::new();
         for mut sink in sinks {
-            // Every n-th packet, not by time: the first packet after a gap in the answers would have waited longer than
-            // others.
+            // Selects every n-th packet. A selection by time would prefer the first packet of a burst, whose wait is
+            // not typical.
             sink.answer_each = NonZeroU64::new((spec.rate_pps / ANSWERS_PER_S).ceil() as u64);
             let application = sink.work.application(&sink.heartbeat).map_err(|reason| failed(reason.into()))?;
             with.push((sink, application));

@@ -153,8 +153,8 @@ fn a_thread_that_moves_between_idle_cpus_is_at_its_limit() {
     assert!((now.share - 0.5).abs() < 1e-9, "no socket, no packets to lose: {}", now.share);
 }
 
-/// Packets that cost less than the calibrated ones do not count as above the cliff, on a CPU that is partly idle and
-/// loses no packets.
+/// Packets that cost less than the packets of the calibration do not count as above the cliff, on a CPU that is partly
+/// idle and loses no packets.
 #[test]
 fn cheap_packets_pass_no_cliff() {
     let mut cheap = moment();

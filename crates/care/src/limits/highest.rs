@@ -36,7 +36,7 @@ impl Interrupts {
         Self::under(Scheme::Napi(Napi::default()), host, sizes_bytes)
     }
 
-    /// Computes the numbers for a scheme, such as that of a NIC with its moderation.
+    /// Computes the numbers for a scheme, such as the scheme of a NIC with its moderation.
     pub fn under(scheme: Scheme, host: &Host, sizes_bytes: &[u32]) -> Self {
         let mut sizes_bytes = sizes_bytes.to_vec();
         sizes_bytes.sort_unstable();
@@ -45,8 +45,8 @@ impl Interrupts {
         Self { sizes: sizes.unwrap_or_default(), scheme }
     }
 
-    /// Number of frames per interrupt for a frame length (bytes), interpolated by logarithms. `None` if the model does
-    /// not support the host.
+    /// Number of frames per interrupt for a frame length (bytes), interpolated linearly between the logarithms. `None`
+    /// if the model does not support the host.
     fn frames(&self, frame_bytes: f64) -> Option<f64> {
         let after = self.sizes.partition_point(|size| size.frame_bytes < frame_bytes);
         let (low, high) = (self.sizes.get(after.max(1) - 1)?, self.sizes.get(after).or(self.sizes.last())?);
@@ -110,8 +110,8 @@ mod tests {
         }
     }
 
-    /// With one interrupt per frame, the bound is the lowest one. The highest bound is above the cliff that the model
-    /// predicts.
+    /// With one interrupt per frame, the bound is below the cliff that the model predicts. With the model's number of
+    /// frames per interrupt, the bound is above this cliff.
     #[test]
     fn the_highest_bound_is_above_the_predicted_cliff_and_the_lowest_below() {
         let host = Host { ring: 128, ..Host::pentium4_2530mhz() };

@@ -28,7 +28,7 @@ pub struct Described {
 /// from a `find`, with the number of packets per interrupt that was measured near its cliff.
 ///
 /// # Errors
-/// A sentence: the interface does not exist, or the values of its slot are not those of PCI Express.
+/// A sentence: the interface does not exist, or its slot does not report values of PCI Express.
 pub fn describe(
     inspection: &Inspection,
     interface: Option<&str>,

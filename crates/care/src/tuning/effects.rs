@@ -64,7 +64,7 @@ impl Known<'_> {
         self.host.port(step.setting.interface()?)
     }
 
-    /// Largest load that one CPU serves (pps).
+    /// Largest load that one CPU serves with the measured number of packets per interrupt (pps).
     fn one_cpu_pps(&self, host: &Host) -> f64 {
         1.0 / (packet_s(host) + (host.interrupt_s + host.mask_s) / self.packets_per_interrupt)
     }
@@ -197,8 +197,8 @@ mod spread {
     //! decides.
     //!
     //! By utilisation (docs/theory/queues.md), a queue with a share p of the packets on a separate core is fully loaded
-    //! at a total load of 1 / (p c), where c is the cost of a packet. With many flows of similar weight, the share is
-    //! that of the table's entries.
+    //! at a total load of 1 / (p c), where c is the cost of a packet. With many flows of similar weight, the share of
+    //! the packets is the share of the table's entries.
 
     use netcliff_host::setting::{Group, Setting};
     use netcliff_host::tune::Step;

@@ -9,7 +9,7 @@
 //! is asleep, and a full socket may shorten later services; both are known when the excursion begins.
 //!
 //! The sums for the outcome are then taken over all excursions, weighted by the free space in the socket at their
-//! start. Events with a probability below 1e-16 are left out.
+//! start. Events with a probability below 1e-13 to 1e-15, depending on the step, are left out; with ticks, below 1e-11.
 
 mod band;
 mod clocked;
@@ -372,7 +372,7 @@ mod budget {
     /// `napi-2007:period=20us,quota=3` need 9e8 at 100 kpps.
     const MOST_OPERATIONS_OF_TICKS: f64 = 2e9;
 
-    /// Operations left for a solution, shared by all its parts.
+    /// Number of operations that a solution may still use; all its parts take from the same budget.
     #[derive(Debug)]
     pub struct Budget {
         left: Cell<f64>,
@@ -396,7 +396,8 @@ mod budget {
             Self { least, ..self }
         }
 
-        /// Returns the probability below which this solution leaves out events, where the exact solution uses `exact`.
+        /// Returns the probability below which a step leaves out events: `exact`, which is the limit of that step in
+        /// the exact solution, or the limit of this budget if that is higher.
         pub fn least(&self, exact: f64) -> f64 {
             exact.max(self.least)
         }

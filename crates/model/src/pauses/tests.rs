@@ -14,8 +14,8 @@ fn near(got: f64, want: f64, within: f64) {
     assert!((got / want - 1.0).abs() < within, "got {got}, expected {want}");
 }
 
-/// docs/theory/pauses.md at mu = 500 kpps with a pause each 50 ms: the loss of the chain, and that of the fluid model,
-/// which is 3, 3 and 9 % lower.
+/// docs/theory/pauses.md at mu = 500 kpps with a pause each 50 ms: the loss of the chain, and the loss of the fluid
+/// model, which is 3, 3 and 9 % lower.
 #[test]
 fn long_pauses_lose_what_theory_says() {
     for (pps, ring, mean_s, chain, below) in

@@ -41,7 +41,7 @@ impl Eliminated {
 }
 
 /// Detects convergence of elimination. Stores the rows and inflows of the latest period, and the number of consecutive
-/// states that equal those one period before.
+/// states that equal the states one period before.
 struct Settling {
     latest: VecDeque<(Vec<f64>, Vec<f64>)>,
     period: usize,
@@ -53,7 +53,7 @@ impl Settling {
         Self { latest: VecDeque::new(), period, close: 0 }
     }
 
-    /// Returns true once all rows of a period equal those of the period above.
+    /// Returns true once all rows of a period equal the rows of the period above.
     fn note(&mut self, row: Vec<f64>, inflow: &[f64]) -> bool {
         let before = (self.latest.len() == self.period).then(|| self.latest.pop_back()).flatten();
         let is_close = before.is_some_and(|(above, into)| close(&above, &row) && close(&into, inflow));

@@ -153,7 +153,7 @@ impl Steady {
         let all = &counts.above;
         let enough = match counts.geometric.len() {
             1 => Some(8),
-            // As many steps as there are relevant tails: after that, all terms of the sum are geometric.
+            // One step per relevant tail: after these steps, all terms of the sum are geometric.
             0 => {
                 let width = all.iter().position(|p| *p < 1e-20).unwrap_or(all.len());
                 light_tailed(&all[..width]).then_some(width + 8)

@@ -36,7 +36,8 @@ pub mod uniform;
 pub mod wide;
 
 pub(crate) mod complex {
-    //! Functions of complex numbers that give the same bits on every platform; those of num-complex call the C library.
+    //! Functions of complex numbers that give the same bits on every platform; the functions of num-complex call the C
+    //! library.
 
     use netcliff_core::math;
     use num_complex::Complex64;

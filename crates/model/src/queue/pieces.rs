@@ -12,7 +12,7 @@ use num_complex::Complex64;
 const LEFT_OUT: f64 = 1e-14;
 /// Relative difference from the run's ratio up to which a weight belongs to the run.
 const NEAR: f64 = 1e-10;
-/// Cost of a run in terms of single weights.
+/// Cost of storing and evaluating a run, as a multiple of the cost of a single weight (approximate).
 const COST_OF_A_RUN: usize = 24;
 
 /// Weights w_n of levels n.

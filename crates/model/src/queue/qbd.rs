@@ -55,8 +55,8 @@ pub struct TooLarge {
 const MATRICES_BYTES: usize = 1 << 28;
 /// Largest number of probabilities stored: 512 MiB.
 const PROBABILITIES: usize = 1 << 26;
-/// R has converged when no entry changes by more than this share of its row's sum. A test of each entry by itself would
-/// wait for phases without weight.
+/// R has converged when no entry changes by more than this share of its row's sum. A test relative to the entry would
+/// never end for phases that have practically no weight.
 const CONVERGED: f64 = 4e-16;
 
 impl Qbd {

@@ -3,7 +3,7 @@
 //!
 //! A measurement covers 64 independent busy periods, so that the logarithms of its packet rate and of its event rate
 //! are assumed to be normal, with the moments of one busy period ([`cycle`]). Approximations: normality; each profile
-//! is in equilibrium immediately; noise beyond saturation is that just below it; equal frame sizes.
+//! is in equilibrium immediately; noise beyond saturation equals the noise just below saturation; equal frame sizes.
 
 mod cycle;
 mod walk;

@@ -61,9 +61,9 @@ pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, S
     Ok(ring)
 }
 
-/// Relative standard deviation of the time of a sample of 64 packets: that of a Poisson stream or, in saturation, of
-/// the services. `unused` is the part of the quota that a tick leaves unused (packets), an upper limit of the variation
-/// in saturation.
+/// Relative standard deviation of the time of a sample of 64 packets: of a Poisson stream or, in saturation, of the
+/// services. `unused` is the part of the quota that a tick leaves unused (packets), an upper limit of the variation in
+/// saturation.
 fn deviation(work: &Work, ring: &Ring, unused: f64) -> f64 {
     let variation = if ring.loss > SATURATED { work.shape.squared_variation().min(unused.max(0.0)) } else { 1.0 };
     (variation.max(1e-4) / WINDOW).sqrt()

@@ -49,7 +49,7 @@ pub struct Work {
     pub mask_s: f64,
     /// o: overhead of a poll (s).
     pub poll_s: f64,
-    /// B: slots of the ring, including that of the packet in service.
+    /// B: slots of the ring, including the slot of the packet in service.
     pub places: u64,
     /// Distribution of interrupt, overhead and service times.
     pub shape: TimeShape,
@@ -236,8 +236,8 @@ pub(crate) fn chain(scheme: &Scheme, work: &Work) -> Result<Chain, String> {
     }
 }
 
-/// Returns the figures of a scheme's chain in an environment, without quantiles; adds notes on what NAPI's chain
-/// approximates.
+/// Returns the figures of a scheme's chain in an environment, without quantiles; adds notes on the approximations of
+/// NAPI's chain.
 fn modulated_ring(modulated: &Modulated<'_>, scheme: &Scheme, solution: &Stationary) -> Ring {
     let mut ring = modulated.ring(scheme, solution);
     if let Scheme::Napi(own) = scheme {

@@ -65,7 +65,7 @@ const MOST_OPERATIONS: f64 = 1.5e10;
 const MOST_STATES: f64 = 1.6e7;
 /// Maximum number of terms of a period's mixture.
 const MOST_TERMS: f64 = 4e3;
-/// Fewest events in a period: with fewer, what a period changes is lost in rounding.
+/// Minimum number of events in a period: with fewer events, the changes in a period are lost in rounding.
 const LEAST_TERMS: f64 = 1e-7;
 
 /// Jumps of a level as (from phase, levels up, to phase, probability), and the probabilities of staying in each phase.

@@ -191,8 +191,8 @@ impl Chain<'_> {
         !matches!(self.ending, Ending::Timer(_, None))
     }
 
-    /// Total weight of the parts that were computed by the level alone although it is not a Markov chain in these
-    /// parts. `weights`: those of the levels from the lowest on.
+    /// Total weight of the parts that were computed by the level alone although the level is not a Markov chain in
+    /// these parts. `weights`: weight of each level, from the lowest on.
     fn approximated(&self, weights: &[f64]) -> f64 {
         if self.by_both() {
             return 0.0;

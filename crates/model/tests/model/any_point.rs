@@ -6,7 +6,7 @@ use netcliff_core::{Engine, EngineFailure, Host, Load, Point, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use proptest::prelude::*;
 
-/// A time: 0, or from 1e-18 s to 1e6 s, mostly close to those of real hosts.
+/// A time: 0, or from 1e-18 s to 1e6 s, mostly close to the times of real hosts.
 fn time_s() -> impl Strategy<Value = f64> {
     prop_oneof![
         1 => Just(0.0),

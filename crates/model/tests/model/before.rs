@@ -7,8 +7,9 @@ use netcliff_core::note::Note;
 use netcliff_core::{Engine, Host, Point, Scheme};
 use netcliff_model::{Fidelity, ModelEngine};
 
-/// Accepted relative difference of figures; below, largest losses and shares that count as zero.
+/// Accepted relative difference of figures.
 const NEAR: f64 = 1e-6;
+/// Losses and shares up to this value count as zero.
 const NONE: f64 = 1e-9;
 
 #[test]

@@ -41,7 +41,7 @@ fn napi_without_overheads_is_a_queue_of_its_service() {
     }
 }
 
-/// Notes state what the phases approximate: a variation that they cannot represent, and times that stay exponential.
+/// Notes state the approximations by phases: a variation that they cannot represent, and times that stay exponential.
 #[test]
 fn what_phases_approximate_is_named() {
     let notes = |service: &str| solved("napi", host(service), 500e3).notes;

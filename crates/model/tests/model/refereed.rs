@@ -104,9 +104,9 @@ fn a_packet_timer_that_drops_restart() {
     assert!(error.contains("30us") && error.contains("8Mpps"), "{error}");
 }
 
-/// Quantiles over unequal queues are those of the mixture of their distributions. The expected median, 0.27769 ms, was
-/// computed by a separate script from the four chains, with the Erlang tails of the packets that an arrival finds. (The
-/// simulator's 0.260 ms is less accurate: the second queue, 2.8 % beyond saturation, is correlated over about 3600
+/// Quantiles over unequal queues are quantiles of the mixture of their distributions. The expected median, 0.27769 ms,
+/// was computed by a separate script from the four chains, with the Erlang tails of the packets that an arrival finds.
+/// (The simulator's 0.260 ms is less accurate: the second queue, 2.8 % beyond saturation, is correlated over about 3600
 /// services.)
 #[test]
 fn unequal_queues() {

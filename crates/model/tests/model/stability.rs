@@ -145,8 +145,8 @@ fn corners_of_napi() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Interrupts take up to one service time. With longer ones the loss can fall as the load grows, because a longer
-    /// busy period saves an interrupt (disable-enable, B = 3, s = 107 services; the referee agrees).
+    /// Interrupts take up to one service time. With longer interrupts the loss can fall as the load grows, because a
+    /// longer busy period saves an interrupt (disable-enable, B = 3, s = 107 services; the referee agrees).
     #[test]
     fn loss_rises_with_load(scheme in prop::sample::select(CHEAP), places in 1..2000_u64, isr in -5.0..0.0_f64) {
         let host = host(places, isr.exp());

@@ -39,7 +39,7 @@ fn an_unknown_function_is_its_caller_s_unless_that_calls_everything() {
 fn programs_of_tracers_are_no_stage_of_a_packet() {
     let xdp = ["bpf_prog_1234_loop [bpf]", "do_xdp_generic", "__netif_receive_skb_one_core", "net_rx_action"];
     assert_eq!(stage(&xdp), (Stage::Xdp, false));
-    // A tracer's program at the function's entry, and the function itself, which the trampoline also calls.
+    // The trampoline of a tracer calls both the tracer's program at the function's entry, and the function itself.
     let traced = ["bpf_get_current_pid_tgid", "bpf_prog_5678_probe [bpf]", "bpf_trampoline_42 [bpf]", "udp_sendmsg"];
     assert_eq!(stage(&traced), (Stage::Tracing, false));
     assert_eq!(stage(&["ip_rcv_core", "ip_rcv", "bpf_trampoline_42 [bpf]", "process_backlog"]), (Stage::Ip, false));
@@ -144,7 +144,7 @@ fn without_packets_there_are_shares() {
     );
 }
 
-/// If all slices are equal, the interval is that of the count alone: 400 of 2400 x 3.3 samples for the application.
+/// If all slices are equal, the interval is the interval of the count alone: the application has 400 of 8000 samples.
 #[test]
 fn an_interval_is_at_least_that_of_the_count() {
     let account = account(&table(), &window());

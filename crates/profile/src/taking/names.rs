@@ -50,8 +50,8 @@ impl Namer<'_> {
     }
 }
 
-/// Addresses within the functions of a stack. All except the innermost are return addresses; they follow a call, which
-/// may be the last instruction of its function, so that 1 is subtracted.
+/// Addresses within the functions of a stack. All addresses except the innermost are return addresses, i.e. follow a
+/// call. The call may be the last instruction of its function, so 1 is subtracted.
 fn sites(stack: &[u64]) -> impl Iterator<Item = u64> {
     stack.iter().enumerate().map(|(at, address)| if at == 0 { *address } else { address - 1 })
 }

@@ -1,4 +1,5 @@
-//! Counts the packets by which CPU time is divided: those of an interface, or those that enter the stack ([`Device`]).
+//! Counts the packets by which CPU time is divided: packets of an interface, or packets that enter the stack
+//! ([`Device`]).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Compares the simulation of two coupled vectors one by one (SMT siblings, or transmit completions of packets that the
-//! other vector forwards) with a joint simulation in this file. The simulation one by one uses the sibling's mean busy
-//! share, or a Poisson stream.
+//! Two vectors (queues with their interrupts) are coupled if they are on SMT siblings, or if one processes the transmit
+//! completions of packets that the other forwards. The engine simulates them one after the other, with the sibling's
+//! mean busy share or a Poisson stream of completions. These tests compare this with a joint simulation of both.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ enum Rule {
     DisableEnable,
 }
 
-/// One core: its queue, and the rest of its present work (s at full speed).
+/// One core: its queue, and its remaining present work (s at full speed).
 struct Core {
     rule: Rule,
     places: usize,

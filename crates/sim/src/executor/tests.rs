@@ -42,8 +42,9 @@ fn efforts() -> [Effort; 3] {
     [Effort::Exactly(100_000), Effort::Packets(50_000), precision]
 }
 
-/// The result does not depend on the executor. Tested with counts beyond 64 bits, infinite lengths, several
-/// applications, with and without a simpler queue.
+/// The result does not depend on the executor. The points include several applications, and points with and without a
+/// simpler queue; their records contain counts beyond 64 bits and infinite numbers, which have to be transferred
+/// exactly.
 #[test]
 fn the_answer_does_not_depend_on_the_place() {
     let mut points = vec![point("napi", 150.0), point("ideal", 140.0), point("polling:period=20us,quota=3", 90.0)];

@@ -45,8 +45,8 @@ fn what_is_too_short_says_so() {
     assert!(!precision.reached && precision.figures.iter().all(|one| one.half_width.is_none()), "{precision:?}");
 }
 
-/// Softirqs starve an application: 248 packets/s pass a socket of 16 packets in 64 ms. The expected mean follows from
-/// Little's law for the full socket and the ring.
+/// Softirqs starve an application: it takes 248 packets/s, so that a packet spends 64 ms in the socket of 16 packets.
+/// The expected mean latency follows from Little's law for the full socket.
 #[test]
 fn a_starved_application_is_waited_for() {
     let mut point = point("napi", 300e3);

@@ -1,9 +1,9 @@
-//! Handles arrivals late if nothing waits for them. During most of a machine's work, packets join the ring without any
-//! effect, and whether one arrived is a branch that no processor predicts.
+//! Handles arrivals later than they occur, if that has no effect. Most packets arrive while the machine works, and only
+//! join the ring. A test for each arrival would be a branch that the processor often mispredicts.
 //!
 //! Gaps do not depend on the host, so a block of arrivals is known in advance. Before [`Machine::sure_until`], no
-//! packet is dropped and no mark is due. Up to there, time passes in one step, and packets enter the ring, with their
-//! arrival times, when it is next examined.
+//! packet is dropped and no counts are recorded. Until then, time passes in one step, and the packets enter the ring,
+//! with their true arrival times, when the ring is next examined.
 
 use super::{Machine, Watch};
 use crate::fifo::Packet;
@@ -44,8 +44,8 @@ impl<W: Watch> Machine<W> {
         self.arrives
     }
 
-    /// Time at which the ring must be examined next [ticks]: the next arrival if the scheme `hears` of each arrival;
-    /// otherwise the first time at which an event other than a simple arrival may occur.
+    /// Time at which the ring must be examined next [ticks]: the next arrival if `hears`, i.e. if the scheme reacts to
+    /// each arrival; otherwise the first time at which an arrival may do more than join the ring.
     #[inline]
     pub(crate) fn next_look(&mut self, hears: bool) -> u64 {
         if hears { self.next_arrival() } else { self.sure_until }
@@ -88,7 +88,7 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Puts the next packet, which has arrived and has room, into the ring.
+    /// Puts the next packet, which has arrived and fits, into the ring.
     #[inline]
     fn take_sure(&mut self) {
         debug_assert!(self.arrives < self.sure_until);
@@ -103,8 +103,8 @@ impl<W: Watch> Machine<W> {
         (self.arrives, self.sure_until) = (at, at);
     }
 
-    /// Determines which arrivals cannot be dropped: as many as the ring has room for, up to the next recording of
-    /// counts. With a sender, transmissions or an observer, each arrival is handled at its own time.
+    /// Determines until when no arrival can be dropped: the ring has room for the arrivals, and counts are not recorded
+    /// before. With a sender, transmissions or an observer, each arrival is handled at its own time.
     #[inline]
     pub(super) fn look_ahead(&mut self) {
         self.sure_until = self.arrives;

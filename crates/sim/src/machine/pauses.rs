@@ -52,7 +52,7 @@ impl Pauses {
         Self { next, coming: Some(Coming::Drawn(Box::new((length, up)))), ..none }
     }
 
-    /// Whether the CPU is away at `now`.
+    /// Whether a pause is in progress at `now`.
     #[inline]
     pub(crate) fn is_on(&self, now: u64) -> bool {
         now < self.ends
@@ -95,19 +95,19 @@ impl Pauses {
 }
 
 impl<W: Watch> Machine<W> {
-    /// Whether the CPU is away now.
+    /// Whether a pause is in progress now.
     #[inline]
     pub(crate) fn is_paused(&self) -> bool {
         self.pauses.is_on(self.now)
     }
 
-    /// End of the present pause, or now if the CPU is not away [ticks].
+    /// End of the present or last pause [ticks].
     #[inline]
     pub(crate) fn given_back(&self) -> u64 {
         self.pauses.end()
     }
 
-    /// Start of the present pause, at which work was frozen, or now if the CPU is not away [ticks].
+    /// Start of the present pause, at which work was frozen, or now outside of a pause [ticks].
     #[inline]
     pub(crate) fn frozen_at(&self) -> u64 {
         if self.is_paused() { self.pauses.began } else { self.now }

@@ -8,10 +8,10 @@ use crate::tally::{CELLS, Counts, Histogram, SEGMENTS, Spare};
 /// Unused lists of recorded counts from finished replications, one for each replication that runs in parallel.
 static SPARE: Spare<Counts> = Spare::new(32);
 
-/// Marks and latencies of one replication.
+/// Counts and latencies of one replication. A mark is a recording of the counts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Records {
-    /// Counts at each mark; [`CELLS`] + 1 at the end.
+    /// The recorded counts; [`CELLS`] + 1 at the end.
     pub marks: Vec<Counts>,
     /// Counts by application: all applications at the first recording, then at the second, and so on. Empty with a
     /// single application.
@@ -40,13 +40,13 @@ impl Records {
         }
     }
 
-    /// Number of arrivals before the next mark.
+    /// Number of arrivals after which the counts are recorded next.
     #[inline]
     pub(crate) fn next_mark(&self) -> u64 {
         self.next_mark
     }
 
-    /// Adds a mark. Returns true if it was the last.
+    /// Records counts (adds a mark). Returns true if this was the last recording of the run.
     pub(crate) fn push(&mut self, counts: Counts, sockets: &[SocketCounts]) -> bool {
         self.marks.push(counts);
         self.sockets.extend_from_slice(sockets);

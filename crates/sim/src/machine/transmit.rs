@@ -19,7 +19,7 @@ use crate::tally::TransmitCounts;
 pub(crate) struct Transmit {
     /// When completions are processed: before received packets, after them, or in an interrupt.
     pub priority: TransmitPriority,
-    /// The counts so far. Waiting times and occupied slots are up to date only when counts are recorded (at marks).
+    /// The counts so far. Waiting times and occupied slots are up to date only when counts are recorded.
     pub counts: TransmitCounts,
     /// End times of the transmissions that wait for their completion [ticks].
     due: VecDeque<u64>,

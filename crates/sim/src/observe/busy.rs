@@ -47,7 +47,7 @@ impl Busy {
         }
     }
 
-    /// The busy periods without the first `warm` tenths and without those after the end.
+    /// The busy periods, without the first `warm` tenths and without the busy periods after the end.
     pub(super) fn lengths(&self, warm: usize) -> Lengths {
         let mut pool = Pool::default();
         self.lengths[warm..SEGMENTS].iter().for_each(|histogram| pool.add(histogram));

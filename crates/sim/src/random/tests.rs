@@ -82,7 +82,7 @@ fn exponentials_and_normals_have_their_moments() {
     assert!((square / n - 1.0).abs() < 4.0 * (2.0 / n).sqrt());
 }
 
-/// Fills 1000 blocks of a stream with each instruction set of this machine, and compares their bits with those of
+/// Fills 1000 blocks of a stream with each instruction set of this machine, and compares their bits with the blocks of
 /// the base version.
 fn same_bits(fill: impl Fn(&mut Stream, &mut [u64; BLOCK])) {
     let of = |width| {

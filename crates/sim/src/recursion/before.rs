@@ -1,10 +1,10 @@
-//! [`Before`]: what the CPU does between the services of two packets. [`Discipline`]: the scheme's rule for it.
-//! [`Befores`]: the work and idle time before the services of many packets, with sums.
+//! [`Before`]: work and idle time of the CPU between the services of two packets. [`Discipline`]: the scheme's rule for
+//! it. [`Befores`]: the work and idle time before the services of many packets, with sums.
 
-/// What the CPU does from one departure to the service of the next packet, in this order [ticks].
+/// Work and idle time of the CPU from one departure to the service of the next packet, in this order [ticks].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Before {
-    /// A poll that finds no packets, or the poll that finds the ring's next packet, and unmasking.
+    /// Overhead of the poll that follows a poll which used its weight, whether it finds packets or not, and unmasking.
     pub first: u64,
     /// Idle time: no packet is there, an interrupt is being delivered, or a tick is awaited.
     pub idle: u64,
@@ -24,17 +24,17 @@ impl Before {
     }
 }
 
-/// A scheme's rule for what the CPU does before a service.
+/// A scheme's rule for the CPU's work before a service.
 pub(super) trait Discipline {
     /// Whether polls are counted when their overhead starts; otherwise when it ends.
     const COUNTS_AT_ONCE: bool;
 
-    /// Returns what the CPU does before the service of a packet that arrived at `arrived`, when the previous packet
-    /// departed at `last` (`None` if it does nothing else), and the packet's protocol time. `work` is the packet's own
-    /// part of the protocol time.
+    /// Returns the CPU's work and idle time before the service of a packet that arrived at `arrived`, when the previous
+    /// packet departed at `last` (`None` if it does nothing else), and the packet's protocol time. `work` is the
+    /// packet's own part of the protocol time.
     fn before(&mut self, arrived: u64, last: u64, work: u64, bytes: u32) -> (Option<Before>, u64);
 
-    /// Returns the duration [ticks] and the number of polls of the part [`Before::first`] of what the CPU does if the
+    /// Returns the duration [ticks] and the number of polls of the part [`Before::first`] of the CPU's work if the
     /// previous packet departed at `last` and the next one arrives at `at`. Later calls of this method and of
     /// [`Self::before`] use the random times that it draws. (0, 0) for a scheme without this part.
     fn first(&mut self, _at: u64, _last: u64) -> (u64, u8) {
@@ -42,8 +42,8 @@ pub(super) trait Discipline {
     }
 }
 
-/// What the CPU did before the services of packets, by the number of the accepted packet. Only packets that did not
-/// directly follow the previous one are stored.
+/// The CPU's work and idle time before the services of packets, by the number of the accepted packet. Only packets that
+/// did not directly follow the previous one are stored.
 #[derive(Debug, Default)]
 pub(super) struct Befores {
     kept: Vec<(usize, Before)>,
@@ -77,7 +77,7 @@ impl Befores {
         sums
     }
 
-    /// What the CPU did before the service of this packet.
+    /// The CPU's work and idle time before the service of this packet.
     pub(super) fn of(&self, number: usize) -> Before {
         let found = self.kept.binary_search_by_key(&number, |(number, _)| *number);
         found.map_or_else(|_| Before::default(), |place| self.kept[place].1)

@@ -1,4 +1,4 @@
-//! The schemes of [`super::serial`]. They draw the same random numbers in the same order as the machine of events.
+//! The schemes of [`super::serial`]. They draw the same random numbers in the same order as the event-driven machine.
 
 use netcliff_core::Napi;
 
@@ -105,17 +105,18 @@ pub(super) struct OneNapi<'a> {
     interrupt_ticks: f64,
     mask_ticks: f64,
     weight: u64,
-    /// Whether any poll has run. The first packet finds the NIC unmasked.
+    /// Whether any poll has run. When the first packet arrives, the NIC is unmasked.
     has_polled: bool,
     /// Number of packets served by the present poll.
     served: u64,
-    /// Times drawn early by [`Discipline::first`]: the overhead of a poll after a full one; below, the unmasking.
+    /// Overhead of a poll after a full one, if [`Discipline::first`] has drawn it early.
     overhead: Option<u64>,
+    /// Time of the unmasking, if [`Discipline::first`] has drawn it early.
     unmasking: Option<u64>,
 }
 
 impl<'a> OneNapi<'a> {
-    /// Whether this recursion supports the scheme. Otherwise only the machine of events does.
+    /// Whether this recursion supports the scheme. Otherwise only the event-driven machine does.
     pub(super) fn does(napi: &Napi) -> bool {
         !napi.threaded
             && !napi.busy_poll
@@ -168,8 +169,8 @@ impl<'a> OneNapi<'a> {
         self.times.poll.give_back();
     }
 
-    /// Returns what the CPU does before it serves a packet that arrived at `arrived`, when the previous packet departed
-    /// at `last`. `None` if the present poll serves the packet.
+    /// Returns the CPU's work and idle time before it serves a packet that arrived at `arrived`, when the previous
+    /// packet departed at `last`. `None` if the present poll serves the packet.
     #[inline(always)]
     pub(super) fn next(&mut self, arrived: u64, last: u64) -> Option<(Before, Follows)> {
         // Before the first poll this is never true: `last` is then not after the packet's arrival.

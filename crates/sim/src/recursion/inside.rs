@@ -1,5 +1,5 @@
-//! [`Inside`]: packets whose departures are computed ahead of time. They are counted a block later, or when a mark
-//! needs the counts.
+//! [`Inside`]: packets whose departures are computed ahead of time. They are counted a block later, or when counts are
+//! recorded.
 
 use super::work_clock::WorkClock;
 use crate::random::BLOCK;
@@ -21,8 +21,9 @@ pub(super) struct Inside {
     pub packets: Box<[Accepted]>,
     /// Maximum number of packets in the ring.
     pub ring: usize,
-    /// Number of packets that have arrived; below, number of accepted packets.
+    /// Number of packets that have arrived.
     pub offered: usize,
+    /// Number of accepted packets.
     pub accepted: usize,
     /// Number of departures that have been counted.
     pub delivered: usize,
@@ -59,7 +60,8 @@ impl Inside {
         self.packets[self.place(self.delivered.wrapping_sub(1))].departs
     }
 
-    /// Counts the packets that have departed by the time `shown` of the clock of work, `clock`.
+    /// Counts the packets that have departed by `shown`, a time on the clock of work `clock`, which stands still in
+    /// pauses.
     pub(super) fn deliver(&mut self, shown: u64, clock: &mut impl WorkClock, latencies: &mut Histogram) {
         let mask = self.packets.len() - 1;
         let packets = &self.packets[..=mask];

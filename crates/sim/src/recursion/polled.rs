@@ -2,8 +2,8 @@
 //! packet arrives, all ticks before its departure are simulated at once. Only whether the cycle continues depends on
 //! the next packet.
 //!
-//! Packets are processed ahead of time ([`super::inside`]). Ticks are stored as long as a mark may be set before their
-//! end.
+//! Packets are processed ahead of time ([`super::inside`]). Ticks are stored as long as counts may be recorded before
+//! their end.
 
 use super::Recursion;
 use super::inside::{Accepted, Inside};
@@ -40,8 +40,9 @@ struct Known {
     idle: u64,
 }
 
-/// Duration of the ticks' overheads, and the ticks that end after the last count, including cycles that start without a
-/// tick of their own.
+/// The timer: its ticks, the duration of their overheads, and the quota of a cycle. `late`: ticks whose overhead ends
+/// after the last recording of counts. `rearms`: starts of cycles that an earlier tick had re-armed, if they are after
+/// the last recording.
 struct Timer {
     ticks: Ticks,
     overhead: Draw,
@@ -106,7 +107,7 @@ impl Known {
         self.polling += overhead;
         self.polls += u64::from(is_poll);
         self.next_tick += timer.ticks.period;
-        // A mark is never set before the latest arrival.
+        // Counts are never recorded for a time before the latest arrival.
         if self.time > now {
             timer.late.push(Tick { idle_from, began, ended: self.time, is_poll });
         }
@@ -197,7 +198,7 @@ impl Recursion for Polled {
 
     fn counts(&mut self, at: u64) -> Counts {
         if self.inside.is_empty() {
-            // The packet that decides whether the cycle continues arrives at `at`.
+            // The next packet, which decides whether the cycle continues, arrives at `at`.
             self.known.decide(&mut self.timer, self.now, at);
             self.known.wait(&mut self.timer, self.now, at, at);
         }

@@ -38,8 +38,9 @@ pub(super) struct Preempted {
     drops_interrupt: bool,
     handling: Times,
     now: u64,
-    /// End of the latest interrupt; below, total interrupt handling up to this end.
+    /// End of the latest interrupt.
     ends: u64,
+    /// Total interrupt handling up to the end of the latest interrupt.
     total: u64,
     /// Whether the latest interrupt may still announce packets. Not up to date without moderation.
     open: bool,

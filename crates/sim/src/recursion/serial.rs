@@ -2,8 +2,8 @@
 //! Whether the ring holds the next packet when a packet departs determines what the CPU does before the next service,
 //! and so the next departure (Lindley 1952, with set-up times).
 //!
-//! Packets are processed ahead of time ([`super::inside`]). At a mark, the part that lies in the future is subtracted
-//! from the sums.
+//! Packets are processed ahead of time ([`super::inside`]). When counts are recorded, the part that lies in the future
+//! is subtracted from the sums.
 
 use super::Recursion;
 use super::before::{Before, Befores, Discipline};
@@ -12,7 +12,7 @@ use super::work_clock::{Instant, WorkClock};
 use crate::source::PacketBlock;
 use crate::tally::{Account, Counts, Histogram};
 
-/// The packets, with what the CPU does before each service.
+/// The packets, with the CPU's work and idle time before each service.
 pub(super) struct Serial<D, C> {
     discipline: D,
     clock: C,

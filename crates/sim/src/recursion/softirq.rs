@@ -3,8 +3,8 @@
 //! Both times of a packet can therefore be computed when it arrives: when softirqs process it, as in [`super::serial`],
 //! and when the application takes it from the socket, by Lindley's recursion on V ([`taken`]).
 //!
-//! The recursion ends where the kernel wakes ksoftirqd, which shares the CPU with the application. The machine of
-//! events continues from there to the next instant at which the CPU is idle.
+//! The recursion ends where the kernel wakes ksoftirqd, which shares the CPU with the application. The event-driven
+//! machine continues from there until the CPU is idle again.
 
 mod counts;
 mod taken;
@@ -22,7 +22,7 @@ use crate::source::PacketBlock;
 use crate::tally::Counts;
 use taken::Taken;
 
-/// Runs a replication. `None` if the host or the scheme has a feature that only the machine of events supports.
+/// Runs a replication. `None` if the host or the scheme has a feature that only the event-driven machine supports.
 pub(super) fn run(
     napi: &Napi,
     point: &Point,
@@ -80,7 +80,7 @@ struct Rounds {
     counted: bool,
 }
 
-/// State of the CPU since a time at which it was idle.
+/// State of the CPU since it was last idle.
 struct Softirqs {
     backlog: bool,
     /// Maximum number of packets in the ring.
@@ -90,26 +90,31 @@ struct Softirqs {
     packets: Box<[Processed]>,
     accepted: usize,
     taken: Taken,
-    /// First packet since the CPU was idle; below, the time of that, and the latest arrival.
+    /// Number of the first packet since the CPU was last idle.
     first: usize,
+    /// Time at which the CPU was last idle [ticks].
     began: u64,
+    /// The latest arrival [ticks].
     now: u64,
     /// Departure of the last accepted packet.
     last: u64,
     befores: Befores,
     /// CPU time of the application for all accepted packets [ticks].
     application: u64,
-    /// Time at which the backlog is moved to the process queue (next or last time); below, the first packet that waits
-    /// for that.
+    /// Time at which the backlog is moved to the process queue (next or last time).
     spliced_at: u64,
+    /// The first packet that waits to be moved.
     waits_from: usize,
     rounds: Rounds,
-    /// Time at which the application got the CPU; below, whether it has been woken since the last interrupt.
+    /// Time at which the application got the CPU.
     since: u64,
+    /// Whether the application has been woken since the last interrupt.
     woke: bool,
-    /// Time at which ksoftirqd is woken; below, the packets that it finds, and how many of them were spliced.
+    /// Time at which ksoftirqd is woken.
     stops_at: u64,
+    /// The packets that ksoftirqd finds.
     left: Vec<Packet>,
+    /// How many of the packets in `left` were spliced.
     spliced: usize,
     counts: Counts,
 }
@@ -306,7 +311,7 @@ impl Softirqs {
         if self.drop_cost == 1.0 { own } else { to_ticks(own as f64 * self.drop_cost) }
     }
 
-    /// Leaves a packet for the machine of events to process.
+    /// Leaves a packet for the event-driven machine to process.
     #[cold]
     fn leave_packet(&mut self, packet: Packet) {
         let place = self.place(self.accepted);

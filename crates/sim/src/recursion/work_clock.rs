@@ -37,7 +37,7 @@ pub(super) trait WorkClock {
     fn forget(&mut self) {}
 }
 
-/// The clock of a CPU that is never away.
+/// The clock of a CPU without pauses.
 #[derive(Debug, Default)]
 pub(super) struct Steady {
     now: u64,
@@ -68,7 +68,7 @@ impl WorkClock for Steady {
     }
 }
 
-/// A pause: the clock's value during it; below, the total of all pauses up to its end.
+/// A pause: the clock's value during the pause (`shown`), and the total of all pauses up to its end (`total`).
 #[derive(Debug, Clone, Copy)]
 struct Pause {
     shown: u64,
@@ -82,10 +82,11 @@ pub(super) struct Pausing {
     pauses: Pauses,
     /// Total of the pauses that have started.
     total: u64,
-    /// Pauses after the last counted departure; below, number of entries before it.
+    /// Pauses that have begun, except those that [`WorkClock::forget`] has removed.
     begun: Vec<Pause>,
+    /// Number of entries at the beginning of `begun` that precede the last counted departure.
     passed: usize,
-    /// Total of the pauses before the entries of `begun`.
+    /// Total of the pauses that precede the last counted departure.
     before: u64,
 }
 

@@ -41,7 +41,7 @@ impl World {
         self.applications.iter().map(|thread| thread.socket.len()).sum()
     }
 
-    /// The counts of the packet's application; with a single application, counts that nobody reads.
+    /// The counts of the packet's application; without applications, counts that are never read.
     pub(super) fn counts_for(&mut self, packet: Packet) -> &mut SocketCounts {
         match self.applications.get_mut(usize::from(packet.socket)) {
             Some(thread) => &mut thread.counts,

@@ -49,9 +49,9 @@ struct Softirq {
     cleaned: Option<u64>,
     /// Whether the poll reached its limit of completions.
     unclean: bool,
-    /// Number of packets that napi_gro_receive stores or passes on; below, whether the driver has left its loop over
-    /// the ring.
+    /// Number of packets that napi_gro_receive stores or passes on.
     in_hand: u64,
+    /// Whether the driver has left its loop over the ring.
     loop_left: bool,
 }
 
@@ -89,8 +89,9 @@ struct Linux<'a> {
     kernel_awake: bool,
     kernel_owes_switch: bool,
     woken_from_idle: bool,
-    /// Number of further polls without work during which the NIC stays masked; below, whether the deferral timer runs.
+    /// Number of further polls without work during which the NIC stays masked.
     defers_left: u32,
+    /// Whether the deferral timer runs.
     timer_runs: bool,
     gro_flush_timeout: u64,
     /// Time at which the interrupt being delivered, or the timer, is due. An event planned for another time is
@@ -98,8 +99,9 @@ struct Linux<'a> {
     interrupt_at: Option<u64>,
     /// Whether the interrupt became due while a transmit interrupt was handled.
     interrupt_waits: bool,
-    /// The NIC in front of NAPI; below, whether one of its timers ended while a transmit interrupt was handled.
+    /// The moderation of the NIC that NAPI polls.
     front: announce::Front,
+    /// Whether one of the moderation's timers ended while a transmit interrupt was handled.
     announce_waits: bool,
     /// Whether a receive interrupt's handler only has to exit, after a transmit interrupt that preceded it.
     exit_owed: bool,
@@ -274,7 +276,7 @@ impl Linux<'_> {
         begins
     }
 
-    /// Handles the next completion in the handler, or ends the handler and handles what it has delayed.
+    /// Handles the next completion in the handler, or ends the handler and handles the events that it has delayed.
     fn transmit_handler_goes_on(&mut self) {
         if self.world.transmit_interrupts() {
             let time = self.world.completion_time();

@@ -13,7 +13,7 @@ use crate::free_running::FreeRunning;
 use crate::machine::{Arrival, Machine, Watch};
 use crate::tally::Account;
 
-/// The NIC's moderation: its limits, and what it has counted since the last interrupt.
+/// The NIC's moderation: its limits, and its counts since the last interrupt.
 pub(crate) struct Moderation {
     /// Number of frames that causes an interrupt; [`NEVER`] if frames are not counted.
     pub(super) frames: u64,
@@ -30,12 +30,13 @@ pub(crate) struct Moderation {
     /// End of the gap [ticks] if an interrupt is due and waits for it; otherwise [`NEVER`].
     held_until: u64,
     gap_ends: u64,
-    /// The rule for the gap; below, whether the present interrupt waited for the end of a gap.
+    /// The rule for the gap.
     rule: Gap,
+    /// Whether the present interrupt waited for the end of a gap.
     waited: bool,
-    /// Delay of the gap's end, which is also the shortest time from that end to the next interrupt [ticks]; below,
-    /// whether an interrupt that is due waits for the delayed end.
+    /// Delay of the gap's end, which is also the shortest time from that end to the next interrupt [ticks].
     late: u64,
+    /// Whether an interrupt that is due waits for the delayed end.
     rests: bool,
 }
 
@@ -70,7 +71,7 @@ impl Moderation {
         }
     }
 
-    /// The moderation of a NIC in front of NAPI.
+    /// The moderation of a NIC that NAPI polls.
     pub(super) fn of_nic(nic: &netcliff_core::Moderation, clock: Clock) -> Self {
         let times_s = [nic.absolute_timer_s, nic.packet_timer_s, nic.min_gap_s];
         let late = nic.quirk.gap_late_s.map_or(0, |seconds| clock.whole(seconds));
@@ -128,8 +129,8 @@ impl Moderation {
         false
     }
 
-    /// Handles a timer that is due, or a full count. Returns true if the interrupt may be raised now; false if it waits
-    /// for the end of the gap.
+    /// Handles a timer that is due, or a frame count that is reached. Returns true if the interrupt may be raised now;
+    /// false if it waits for the end of the gap.
     #[inline]
     pub(crate) fn fire(&mut self, now: u64) -> bool {
         let held = self.held_until != NEVER;

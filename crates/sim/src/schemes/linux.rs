@@ -1,9 +1,9 @@
 //! `napi`: reception as in Linux (net/core/dev.c, kernel/softirq.c, 6.5 to 6.18), with one NAPI instance.
 //!
 //! The functions have the kernel's names. With a single instance, `net_rx_action` polls once: an instance that used its
-//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. The limits are therefore those of
-//! `handle_softirqs`: after ten rounds, or the jiffy after two milliseconds, or if a thread must run, ksoftirqd is
-//! woken.
+//! whole weight goes to the repoll list, which ends the loop and raises NET_RX again. The limits are therefore the
+//! limits of `handle_softirqs`: after ten rounds, or the jiffy after two milliseconds, or if a thread must run,
+//! ksoftirqd is woken.
 
 mod busy;
 mod gaps;
@@ -64,9 +64,9 @@ pub(crate) struct Linux {
     backlog: bool,
     threaded: bool,
     interrupt_ticks: f64,
-    /// Duration of an interrupt that finds NAPI scheduled [ticks]; below, of one that preempts the softirq that has
-    /// just unmasked.
+    /// Duration of an interrupt that finds NAPI scheduled [ticks].
     polling_ticks: f64,
+    /// Duration of an interrupt that preempts the softirq that has just unmasked [ticks].
     softirq_ticks: f64,
     /// Whether an interrupt that started a poll has been handled.
     began_poll: bool,
@@ -83,18 +83,20 @@ pub(crate) struct Linux {
     postponed: bool,
     /// Whether the interrupt stays unmasked after an interrupt at unmasking ([`netcliff_core::scheme::Gap::Reopened`]).
     open: bool,
-    /// Time at which the interrupt being delivered, or the timer of a deferred interrupt, is handled [ticks]; [`NEVER`]:
-    /// no such interrupt.
+    /// Time at which the interrupt being delivered, or the timer of a deferred interrupt, is handled [ticks];
+    /// [`NEVER`]: no such interrupt.
     interrupt_due: u64,
     /// Whether `interrupt_due` is the timer of a deferred interrupt.
     deferring: bool,
-    /// napi_defer_hard_irqs; below, gro_flush_timeout [ticks], and the remaining count of the former.
+    /// napi_defer_hard_irqs.
     defer_hard_irqs: u32,
+    /// gro_flush_timeout [ticks].
     gro_flush_timeout: u64,
+    /// Number of further polls without work during which the interrupt stays masked; starts at `defer_hard_irqs`.
     defers_left: u32,
-    /// Whether the application polls when its socket is empty; below, how long interrupts stay off after a poll that
-    /// found packets [ticks].
+    /// Whether the application polls when its socket is empty.
     busy_poll: bool,
+    /// How long interrupts stay off after a poll of the application that found packets [ticks].
     irq_suspend_timeout: Option<u64>,
     /// Whether NET_RX is raised.
     pending: bool,

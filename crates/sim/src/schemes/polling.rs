@@ -47,10 +47,11 @@ pub(super) struct Polling {
     rearmed: bool,
 }
 
-/// Number of ticks before an arrival that are simulated. After this number, work of earlier ticks is left over with a
-/// probability below 1e-17, for exponential times. The overheads are the work of a queue that gets one at each tick and
-/// serves `mean` of `period`. With x = period/mean, its busy periods outlast k ticks with a probability of at most (x
-/// exp(1 - x))^k (Chernoff). Times with a larger variance get proportionally more ticks.
+/// Number of ticks before an arrival that are simulated instead of skipped. It is chosen so that overhead of a skipped
+/// tick is left over at the arrival with a probability below 1e-17. The overheads form a queue: each tick adds one
+/// overhead of mean `mean`, and the CPU works off `period` until the next tick. With x = period/mean and exponential
+/// overheads, a busy period of this queue outlasts k ticks with a probability of at most (x exp(1 - x))^k (Chernoff
+/// bound). Overheads with a larger variance get proportionally more ticks.
 fn kept_ticks(period: f64, mean: f64, squared_cv: f64) -> u64 {
     if mean == 0.0 {
         return 1;
@@ -190,8 +191,8 @@ mod tests {
         }
     }
 
-    /// With exponential times, skipping leaves the polls' share of the CPU within four standard errors of that with
-    /// every tick simulated.
+    /// With exponential times, skipping leaves the polls' share of the CPU within four standard errors of the share
+    /// with every tick simulated.
     #[test]
     fn polls_passed_over_take_their_mean_time() {
         for (scheme, each) in [("polling:period=20us,quota=3", 1.0 / 20e-6), ("napi:busy_poll=true", 1.0 / 1.59e-6)] {

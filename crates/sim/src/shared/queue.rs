@@ -230,7 +230,7 @@ impl Queue {
         self.masked
     }
 
-    /// Records the counts up to now. Returns true at the last mark.
+    /// Records the counts up to now (sets a mark). Returns true if this was the last recording of the run.
     pub(super) fn mark(&mut self, now: u64) -> bool {
         let ages = self.ring.iter().map(|packet| u128::from(now - packet.arrived)).sum::<u128>();
         let area = self.counts.processed_latency + ages;

@@ -21,7 +21,7 @@ pub(crate) struct Joint {
     pub latencies_ns: Vec<Histogram<u64>>,
 }
 
-/// The replications of the core, and those of each queue.
+/// The replications of the core, and the replications of each queue.
 struct Batches {
     core: Batch,
     queues: Vec<Batch>,

@@ -36,7 +36,7 @@ fn latency(point: &Point, batch: &Batch, clock: Clock) -> netcliff_core::Figure 
     summary::outcome(point, batch, clock, 0.95).latency_s.unwrap().mean.unwrap()
 }
 
-/// The mean of the queue equals that from sums over the states.
+/// The mean of the queue equals the mean from sums over the states.
 #[test]
 fn its_mean_is_that_of_m_m_1_b() {
     for ring in [1_u64, 2, 5, 50] {

@@ -180,7 +180,7 @@ fn a_load_beyond_the_link_is_declined_with_its_reason() {
 }
 
 /// A capture of unequal gaps and sizes is replayed packet by packet at the requested load. Each replication starts at a
-/// position of its own.
+/// different position.
 #[test]
 fn a_capture_is_replayed_around_at_the_load_asked_for() {
     let packets: Vec<Captured> =

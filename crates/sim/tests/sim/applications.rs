@@ -30,7 +30,7 @@ fn one_of_several_is_the_only_one() {
     assert!(with.applications.is_empty());
 }
 
-/// The results of the applications add up to those of the host.
+/// The results of the applications add up to the results of the host.
 #[test]
 fn applications_add_up() {
     for scheme in ["interrupt", "napi", "polling", "coalesce:frames=8"] {
@@ -54,8 +54,8 @@ fn applications_add_up() {
     }
 }
 
-/// Overloaded applications share equally what protocol work leaves, whatever their load and their cost per packet: 1 -
-/// 50 kpps x 5.34 us = 0.733 of the CPU.
+/// Overloaded applications share the CPU that protocol work leaves equally, whatever their load and their cost per
+/// packet: 1 - 50 kpps x 5.34 us = 0.733 of the CPU.
 #[test]
 fn overloaded_applications_get_the_same_time() {
     let settings = [

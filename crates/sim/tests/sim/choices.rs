@@ -4,7 +4,8 @@
 use netcliff_core::{Arrivals, Engine, Figure, Host, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_sim::{Effort, SimEngine};
 
-/// A host with costs of 20 us per packet and more for interrupts, so that charges are visible.
+/// A host with large constant costs (interrupt 10 us, mask 2 us, poll 5 us, protocol 4 us), so that each of them is
+/// visible in the results.
 fn host(settings: &[&str]) -> Host {
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
     let common =
@@ -36,7 +37,8 @@ fn near(found: Option<Figure>, expected: f64, relative: f64) {
 /// A load so low that at most one packet in a thousand arrives during the work for another packet.
 const RARE_PPS: f64 = 100.0;
 
-/// The median of one exponential stage is ln 2 of its mean, 2.77 us; that of two stages of 2 us each would be 3.36 us.
+/// The median of one exponential stage is ln 2 of its mean, 2.77 us; the median of two stages of 2 us each would be
+/// 3.36 us.
 #[test]
 fn mask_and_interrupt_are_one_stage() {
     let host = Host { service: Service::Exponential, ..host(&["interrupt=2us", "mask=2us", "protocol=1ns"]) };
@@ -142,8 +144,8 @@ fn latency_ends_when_the_packet_is_taken() {
 }
 
 /// Little's law, N = X W, with W until the end of the application's work. No packet is lost here. The arrivals are half
-/// of a Poisson process, so that no control variate is used: its correction would make the mean latency differ from
-/// that of the packets counted.
+/// of a Poisson process, so that no control variate is used: its correction would make the mean latency differ from the
+/// mean of the packets counted.
 #[test]
 fn littles_law_holds_for_all_that_is_in_the_host() {
     for scheme in ["napi", "disable-enable", "napi:threaded=true", "interrupt"] {

@@ -1,4 +1,4 @@
-//! The cliff of a host like the calibrated ones: Linux, backlog reception, an application.
+//! The cliff of a host like the hosts that calibration measures: Linux, backlog reception, an application.
 
 use netcliff_core::{Engine, Host, Outcome, Point, Service, Traffic};
 use netcliff_sim::{Cliff, Effort, SimEngine, Start, cliff_sim, cliff_sim_unless};

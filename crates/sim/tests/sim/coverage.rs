@@ -1,5 +1,5 @@
-//! Whether intervals of the mean latency contain the true value, which is that of a run a hundred times as long. Random
-//! points from half to five times saturation, with small and large rings and sockets.
+//! Tests whether intervals of the mean latency contain the true value, which is taken from a run a hundred times as
+//! long. The points are random: loads from half to five times saturation, small and large rings and sockets.
 //!
 //! `cargo test --release -p netcliff-sim --test sim coverage:: -- --ignored --nocapture` tests 200 points, in minutes.
 
@@ -120,8 +120,8 @@ fn interval(number: usize, point: &Point, times: u64) -> Interval {
     let longer = (times * asked.packets).min(LONGEST.max(asked.packets));
     let truth = simulate(7_000_000 + number as u64, Effort::Exactly(longer), point);
     let Some(truth_mean) = mean(&truth.outcome) else { return Interval::Missed };
-    // The interval of the long run is ignored if it is a tenth as wide as that of the short run, and otherwise taken
-    // into account.
+    // The interval of the long run is ignored if it is at most a tenth as wide as the interval of the short run, and
+    // otherwise taken into account.
     let own = if longer < 100 * asked.packets { half_width(truth_mean).unwrap_or(f64::INFINITY) } else { 0.0 };
     // Constant times give intervals of width 0, but the empty start of a run still changes the mean by about one
     // packet.
@@ -186,9 +186,9 @@ fn intervals_of_the_mean_latency_hold_the_truth() {
 }
 
 /// A quick version for every test run: few points against shorter runs, whose interval is taken into account; seed 17,
-/// 20 points, of which five misses fail. If intervals miss at half of all points, as those of replications that end too
-/// early do, the test fails 99 times in 100; if at three points in ten, 76 times. The test of 200 points above detects
-/// rarer misses.
+/// 20 points, of which five misses fail. If intervals miss at half of all points, as the intervals of replications that
+/// end too early do, the test fails 99 times in 100; if at three points in ten, 76 times. The test of 200 points above
+/// detects rarer misses.
 #[test]
 fn intervals_of_short_runs_hold_the_truth() {
     let CoverageCounts { held, missed, not_given } = points_of(17, 20, 25);

@@ -147,7 +147,8 @@ fn any_number_of_threads_gives_the_same() {
 }
 
 /// Interrupts spread over the cores that pairing uses: no work is counted twice, and a light load passes completely.
-/// With as many vectors per core, the cliff is that of pairing, except for the completions' own interrupts.
+/// With equal numbers of vectors per core, the cliff equals the cliff of pairing, except for the completions' own
+/// interrupts.
 #[test]
 fn spread_over_the_cores_of_pairing() {
     let engine = SimEngine::with_packets(5, 100_000);

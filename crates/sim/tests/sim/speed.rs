@@ -12,8 +12,9 @@ fn point(scheme: &str, kpps: f64) -> Point {
     Point::poisson(Host::pentium4_2530mhz(), scheme.parse().unwrap(), kpps * 1e3)
 }
 
-/// Number of packets per measurement; below, number of rounds, each of which measures all points.
+/// Number of packets per measurement.
 const PACKETS: u64 = 5_000_000;
+/// Number of rounds, each of which measures all points.
 const ROUNDS: usize = 7;
 
 /// Million packets per second on one thread.

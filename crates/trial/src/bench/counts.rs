@@ -12,7 +12,7 @@ pub struct Counts {
     /// Handlers of interrupts of all devices. `None` if packets arrive through a backlog, or if no interrupts of the
     /// device under test were counted.
     pub devices: Option<Handlers>,
-    /// Time of the application's thread, without what interrupted it (s).
+    /// Time of the application's thread, without interrupts and softirqs that interrupted it (s).
     pub application_s: f64,
     /// Idle time (s).
     pub idle_s: f64,
@@ -42,16 +42,16 @@ pub struct Counts {
     pub poll_times: Vec<PollTime>,
     /// Time in softirqs after their last poll (s).
     pub tail_s: f64,
-    /// Number of polls in which a driver passed a packet of its ring to GRO. The time from the poll's start to its
-    /// first packet is the look.
+    /// Number of looks. A look is the part of a poll from its start until the driver passes the first packet of its
+    /// ring to GRO.
     pub looks: f64,
-    /// Total time of these looks (s).
+    /// Total time of the looks (s).
     pub look_s: f64,
     /// Number of looks that the NIC interrupted.
     pub hit_looks: f64,
     /// Total time of the interrupted looks, without the NIC's handlers (s).
     pub hit_look_s: f64,
-    /// Number of interrupts during looks.
+    /// Number of NIC interrupts during looks.
     pub look_hits: f64,
 }
 
@@ -66,11 +66,12 @@ pub struct Handlers {
 
 /// A CPU that was idle for less than this share of the time counts as fully busy.
 const FULLY_BUSY: f64 = 0.01;
-/// Fewest interrupts during looks from which their cost to a poll is estimated.
+/// Minimum number of NIC interrupts during looks from which the cost of an interrupt to a poll is estimated.
 const FEWEST_HITS: f64 = 50.0;
 
-/// Cost of a NIC interrupt to the poll that it interrupts, beyond its handler (s): the difference between looks with
-/// and without interrupts, within each trial. `None` if too few looks were interrupted.
+/// Cost of a NIC interrupt to the poll that it interrupts, beyond its handler (s): the additional time of interrupted
+/// looks compared with the mean of the other looks of the same trial, per interrupt, over all trials. `None` with fewer
+/// than 50 interrupts.
 pub fn taken_from_polls_s(trials: &[Counts]) -> Option<f64> {
     let more_s = |c: &Counts| Some(c.hit_look_s - c.hit_looks * c.own_look_s()?);
     let told = || trials.iter().filter_map(|c| Some((more_s(c)?, c.look_hits)));
@@ -79,19 +80,18 @@ pub fn taken_from_polls_s(trials: &[Counts]) -> Option<f64> {
 }
 
 impl Counts {
-    /// Mean time from a poll's start to its first packet, if no interrupt occurred between (s); `None` without such
-    /// polls.
+    /// Mean time of the looks that the NIC did not interrupt (s); `None` without such looks.
     pub fn own_look_s(&self) -> Option<f64> {
         let own = self.looks - self.hit_looks;
         (own > 0.0).then(|| (self.look_s - self.hit_look_s) / own)
     }
 
-    /// Time in protocol processing (s) without `taken_s` (s) for each NIC interrupt during it.
+    /// Time in protocol processing (s), minus `taken_s` (s) for each NIC interrupt during it; at least 0.
     pub fn own_protocol_s(&self, taken_s: f64) -> f64 {
         (self.protocol_s - taken_s * self.softirq_interrupts).max(0.0)
     }
 
-    /// Whether the CPU was fully busy.
+    /// Whether the CPU was fully busy, i.e. idle for less than 1 % of the time.
     pub fn is_saturated(&self) -> bool {
         self.idle_s < FULLY_BUSY * self.elapsed_s
     }
@@ -114,9 +114,10 @@ impl Counts {
         self.other_s + self.interrupt_s - self.handlers().time_s
     }
 
-    /// The counts by the wall clock: CPU time spent elsewhere is assumed to lengthen, in proportion, whatever it
-    /// interrupts, because a load meets the lengthened times. The timer of an emulated guest takes 3 to 4 % of its CPU.
-    /// Applies only if interrupts of devices are distinguished; counts already by the wall clock do not change.
+    /// Converts CPU times to elapsed times: the time spent elsewhere ([`Self::elsewhere_s`]) is added to the other
+    /// times in proportion to them, because packets experience the work together with its interruptions. In an emulated
+    /// guest, for example, the timer alone takes 3 to 4 % of the CPU. Returns the counts unchanged if the meter does
+    /// not distinguish interrupts of devices, or if the counts are converted already.
     #[must_use]
     pub fn by_the_clock(&self) -> Self {
         let own_s = self.elapsed_s - self.elsewhere_s();
@@ -171,7 +172,7 @@ pub struct PollTime {
 mod tests {
     use super::*;
 
-    /// Counts of half a second: hard interrupts took 30 ms, 20 ms of which were the timer's; other tasks took 30 ms.
+    /// Counts over half a second. Hard interrupts took 30 ms, of which the timer's took 20 ms; other tasks took 30 ms.
     fn counts() -> Counts {
         Counts {
             elapsed_s: 0.5,

@@ -33,7 +33,7 @@ pub struct BetweenOptions {
     pub interface: String,
     /// The generators, each of which sends a share of the load.
     pub carriers: Vec<SharedCarrier>,
-    /// Interface of the sending host; `None`: the one that its routes choose.
+    /// Interface of the sending host; `None`: the interface that its routes choose.
     pub their_interface: Option<String>,
     /// Whether the interface may carry the control connection, too.
     pub by_control_link: bool,
@@ -44,7 +44,8 @@ pub struct BetweenOptions {
 /// How a load is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sending {
-    /// Highest rate of all generators together (pps); each agent may have a lower limit of its own.
+    /// Highest rate of all generators together (pps); `None` if there is no limit. An agent may set a lower limit for
+    /// its generators.
     pub most_pps: Option<f64>,
     /// Number of receive queues that the flows reach; 0 and 1: one flow.
     pub queues: u32,
@@ -107,7 +108,7 @@ struct Lane {
 /// A receive queue that the load reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reached {
-    /// The queue; `None` if it could not be determined, and one flow reaches one queue.
+    /// The queue; `None` if it could not be determined, which is accepted only if the load goes to a single queue.
     pub place: Option<Place>,
     /// CPU of its protocol work; `None` if it could not be determined.
     pub cpu: Option<u32>,
@@ -131,8 +132,8 @@ pub struct Between {
 }
 
 impl Between {
-    /// Checks that packets arrive, and finds flows that reach the requested queues; also returns the CPU that does most
-    /// of the protocol work of the first queue.
+    /// Checks that packets arrive, and searches for flows that reach the requested number of queues. Also returns the
+    /// CPU that does most of the protocol work of the first queue; `None` if unknown.
     ///
     /// # Errors
     /// See [`BetweenError`].
@@ -203,7 +204,7 @@ impl Between {
             vlan: sending.vlan,
             method: sending.method,
             // Learned when the link was opened: if one agent allows less than its share, every generator is limited to
-            // what this agent allows.
+            // the rate that this agent allows.
             most_pps: self.most_pps.map(|most_pps| most_pps / self.lanes.len() as f64),
             frame_bytes,
             run_id,
@@ -264,12 +265,12 @@ impl Between {
         }
     }
 
-    /// What the interface has received so far; `None` if the kernel does not report it.
+    /// Packets that the interface has received and missed so far; `None` if the kernel does not report it.
     pub fn received(&self) -> Option<Received> {
         neighbour::received(&self.nic.name)
     }
 
-    /// Losses that the device's driver has counted so far; empty if the driver has no counters of its own.
+    /// Losses that the device's driver has counted so far; empty if the driver has no such counters.
     pub fn losses(&self) -> Losses {
         Losses::read(&self.nic.name).unwrap_or_default()
     }
@@ -307,7 +308,7 @@ impl Between {
         }
     }
 
-    /// Describes the load in one line, for the page.
+    /// Describes flows and queues of the load in one line; empty if no queue is known.
     pub fn flows(&self) -> String {
         match &self.queues[..] {
             [] => String::new(),

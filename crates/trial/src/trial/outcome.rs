@@ -170,8 +170,8 @@ impl Trial {
         }
     }
 
-    /// Packets of the window that the interface dropped for lack of space, estimated from its counters for the whole
-    /// run.
+    /// Packets of the window that the interface dropped for lack of space or by an XDP program, estimated from the
+    /// counters of the whole run. At most the number of packets whose place of loss is not known otherwise.
     fn missed(&self) -> u64 {
         let known = self.received.map_or(0, |received| received.missed);
         let missed = known.max(before_the_stack(&self.losses)) as f64;
@@ -213,8 +213,8 @@ fn begun_from_busy(table: &PollTable) -> f64 {
     table.cells.iter().filter(|cell| cell.kind == PollKind::FirstFromBusy).map(|cell| cell.polls as f64).sum()
 }
 
-/// A cell of polls of one size in the form for regression; `None` for second and later polls of a softirq, which are
-/// few.
+/// Converts a cell of the poll table for the regression. `None` if the cell is empty or spans several numbers of
+/// packets, and for second and later polls of a softirq, which are few.
 pub fn poll_time(cell: &PollCell) -> Option<PollTime> {
     let single = cell.work_high == Some(cell.work_low) && cell.polls > 0;
     let first = matches!(cell.kind, PollKind::FirstFromIdle | PollKind::FirstFromBusy);
@@ -230,8 +230,8 @@ pub fn poll_time(cell: &PollCell) -> Option<PollTime> {
 }
 
 /// Time from the kernel's receive timestamp to the application's read. With a backlog the timestamp is taken before the
-/// backlog, as in model and simulation; with a NIC it is taken in the poll, when the packet has left the ring. `None`
-/// if no time was measured.
+/// backlog, as in model and simulation; with a NIC it is taken in the poll, when the packet has left the ring. Without
+/// such timestamps, the time from the intended send time to the read is used. `None` if neither was measured.
 fn latency(wire: &WireRun) -> Option<Latency> {
     let summary = wire.sink.kernel_to_read.summary().or_else(|| wire.sink.end_to_end.summary())?;
     Some(Latency {

@@ -8,7 +8,7 @@ use netcliff_packets::source::Timing;
 
 use super::Meter;
 
-/// Phase of a run, determined from the packets sent so far.
+/// Phase of a run: before, in or after the measured window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Before,
@@ -16,7 +16,7 @@ pub(super) enum Phase {
     After,
 }
 
-/// Determines the phase from the time since the first packet.
+/// Determines the phase from the time since the first packet was reported as sent or delivered.
 pub(super) struct Gate {
     first: Option<Instant>,
     from_s: f64,

@@ -10,7 +10,7 @@ use netcliff_sim::SimEngine;
 
 use super::{FRAME_BYTES, Known, Range, packet_s};
 
-/// Load at which effects are reported, as a share of what the CPU could serve without interrupts.
+/// Load at which effects are reported, as a share of the load that the CPU could serve without interrupts.
 const LOAD_SHARE: f64 = 0.5;
 /// Load for steps that change the limits of a softirq, as a share of the load that the CPU could serve. These limits
 /// matter only above 1.
@@ -169,7 +169,7 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     Some(format!("at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)", pps / 1e3, parts.join(", ")))
 }
 
-/// Returns the load that is this share of what the CPU could serve without interrupts (pps).
+/// Returns `share` times the load that the CPU could serve without interrupts (pps).
 pub(super) fn load_pps(known: &Known<'_>, share: f64) -> f64 {
     share / packet_s(&known.costs[0])
 }

@@ -1,8 +1,8 @@
 //! Steps that change the bytes per packet and the work on each: offloads and MTU.
 //!
 //! A frame of L bytes costs `protocol` x packets per frame + `per_byte` x passes x L (docs/theory/limits.md). After
-//! merging into segments of 64 KiB, `protocol` is paid between once per segment and once per frame. The report assumes
-//! the share in the table, with these two cases as the range.
+//! merging into segments of 64 KiB, `protocol` is paid between once per segment and once per frame. The reported value
+//! assumes the share in the table of that page; the reported range is given by these two cases.
 
 use netcliff_core::tuning::Proposal;
 use netcliff_core::{Host, Offload};
@@ -109,7 +109,7 @@ fn costs(known: &Known<'_>, before: Reception, after: Reception) -> String {
     )
 }
 
-/// A checksum in software costs the CPU a read of every byte, in either direction.
+/// Describes the cost of a checksum in software when sending: the CPU reads every byte.
 fn sum(known: &Known<'_>, proposal: &Proposal) -> String {
     let passes = Load::new(FRAMING_BYTES, &[]).passes() - Load::new(FRAMING_BYTES, &[Offload::Checksum]).passes();
     let side = |value: &str| {

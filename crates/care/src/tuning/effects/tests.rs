@@ -10,7 +10,7 @@ use netcliff_host::nic::Nic;
 
 use super::*;
 
-/// Costs of the Pentium 4 with an application of 2 us. The protocol cost has an interval of 10 %.
+/// Costs of a Pentium 4 host whose application takes 2 us per packet. The interval of the protocol cost is +-10 %.
 fn calibration() -> Calibration {
     let host = Host { application_s: Some(2e-6), interrupt_latency_s: 3e-6, ..Host::pentium4_2530mhz() };
     let figure = Figure::sampled(host.protocol_s, 0.1 * host.protocol_s, 0.95);

@@ -28,8 +28,8 @@ const STEP: f64 = 0.25;
 /// The iteration has converged when no share changes by more than this.
 const SETTLED: f64 = 1e-12;
 const MOST_TURNS: usize = 200;
-/// Anderson acceleration uses a difference only if more than this share of its square is orthogonal to the earlier
-/// ones.
+/// Anderson acceleration uses the difference of two iterations only if more than this share of its squared norm is
+/// orthogonal to the differences used before.
 const ALONE: f64 = 1e-20;
 /// Number of previous iterations from which the next one is extrapolated.
 const LOOKED_BACK: usize = 7;
@@ -56,10 +56,11 @@ struct Moves {
     /// Number of packets in the socket to which the first entry of `change` applies.
     least: usize,
     /// `[w - least]`: rates of all changes from w packets in the socket, from `progress` fewer to `largest` more, with
-    /// progress of at most w. The last entry applies to all larger w. Includes the rates of `still` only if both are of
-    /// one kind.
+    /// progress of at most w. The last entry applies to all larger w. Includes the rates of `still` only if the
+    /// application works when the wait begins: after a context switch, waits with and without progress lead to states
+    /// of different kinds.
     change: Vec<Vec<f64>>,
-    /// Sum of each entry of `change`.
+    /// `[w - least]`: sum of that entry of `change`.
     changes: Vec<f64>,
     /// Sum of `still`.
     brings: f64,
@@ -82,7 +83,7 @@ pub struct Band<'a> {
     progress: usize,
 }
 
-/// Weights of the socket's states, or of the states of a shorter socket that is solved instead.
+/// Weights of the application's states, by packets waiting in the socket or in a shorter socket that is solved instead.
 struct Weights {
     asleep: f64,
     switching: Vec<f64>,
@@ -166,7 +167,7 @@ impl<'a> Band<'a> {
         Some(packets.clamp(64.0, 1e9) as usize)
     }
 
-    /// Change of ln(weight) per packet in the socket, far from its ends, if all costs were those at the occupancy
+    /// Change of ln(weight) per packet in the socket, far from its ends, if all costs were the costs at the occupancy
     /// `node`.
     fn slope(&self, node: usize) -> f64 {
         let read_pps = self.socket.read_pps[self.cycle.nodes[node].waiting];
@@ -275,7 +276,7 @@ impl<'a> Band<'a> {
         idle(&mut ends, 1.0);
         // (result, change) of each iteration.
         let mut turns: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
-        // Sum of all weights, as a multiple of the weights that are computed.
+        // Sum of all weights, as a multiple of the sum of the weights that every iteration computes.
         let mut whole = None;
         for _ in 0..MOST_TURNS {
             budget.take(ENTRY * ((most + self.cycle.packets.len()) * (down + up)) as f64)?;

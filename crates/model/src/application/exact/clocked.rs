@@ -6,7 +6,7 @@
 //! ([`crate::queue::krylov`]); another period gives the times spent in the states. The socket is computed only up to
 //! the number of packets that it reaches.
 //!
-//! Mean latency is that of packets which the socket takes. While a packet is in the ring, packets behind it influence
+//! Mean latency covers only packets that the socket takes. While a packet is in the ring, packets behind it influence
 //! neither when it leaves nor what the application does. Packets arrive at lambda per second of its time in the ring.
 //! The mean time in the ring is therefore the number of packets that a packet leaves behind, plus the number that a
 //! full ring refused during its time there, divided by lambda.
@@ -31,8 +31,8 @@ use period::{Brings, Move, Pace, Rows};
 /// States with a smaller probability are left out. The fixed point is reached when a period changes the distribution by
 /// less than this.
 const LEFT_OUT: f64 = 1e-11;
-/// Up to this number of (packets, phase) pairs, all are used: packets refused by a full ring are followed down to
-/// levels that an overloaded ring almost never reaches.
+/// With at most this number of (packets, phase) pairs, all of them are used, however rare, because after a refusal by a
+/// full ring the packets are followed down to levels that an overloaded ring almost never reaches.
 const FEW_PAIRS: usize = 400;
 /// Replaces [`LEFT_OUT`] while the solution only determines how far the socket fills.
 const ROUGHLY: f64 = 1e-5;
@@ -55,12 +55,13 @@ const FIRST_MOST: usize = 32;
 /// The same initial limit for states in which a context switch to the application is under way.
 const FIRST_SWITCHING: usize = 16;
 
-/// The chain without the application: its (packets, phase) rows, and for each row the row after a tick.
+/// The chain. A row is a pair (packets in the ring, phase of the scheme); each row has one state for each state of the
+/// application.
 struct Clocked {
     rows: Rows,
-    /// Packets in the ring, by row.
+    /// `[row]`: packets in the ring.
     packets: Vec<usize>,
-    /// Row after a tick, by row.
+    /// `[row]`: the row to which a tick leads.
     ticks: Vec<usize>,
     /// Rows with a full ring.
     full: Vec<usize>,
@@ -70,11 +71,11 @@ struct Clocked {
     arrival_pps: f64,
 }
 
-/// Figures of socket and application.
+/// Results for socket and application.
 struct Found {
     /// Packets that the socket drops (pps).
     dropped_pps: f64,
-    /// Mean number of packets in the ring that the socket will take; `None` if it takes all packets.
+    /// Mean number of packets in the ring that the socket will take; `None` if the socket takes all packets.
     present_taken: Option<f64>,
     /// Mean packets waiting in the socket.
     waiting: f64,

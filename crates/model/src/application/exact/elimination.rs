@@ -6,8 +6,8 @@ use crate::queue::wide;
 
 /// Number of rows eliminated together.
 const TOGETHER: usize = 8;
-/// Weights above this are scaled down: one step multiplies by up to 1/[`NEVER`] and adds as many terms as the band is
-/// wide.
+/// Weights above this are scaled down, so that the next step does not overflow: it multiplies by up to 1/[`NEVER`] and
+/// adds as many terms as the band is wide.
 const LARGE: f64 = 1e8;
 /// Values below this become 0, because denormal numbers are slow and do not vanish by themselves.
 const NOTHING: f64 = 1e-300;
@@ -119,8 +119,8 @@ impl wide::Work for Eliminate<'_> {
                 }
             }
             let through = through(&found, lowest, count);
-            // [h]: first column that is not left out if the largest contribution to a row, halved h times, is
-            // negligible (LEFT_OUT): all columns before it have entries below 2^-h of the largest entry.
+            // If the largest contribution to a row, halved h times, is negligible (LEFT_OUT), the columns before
+            // `first_above[h]` are left out, because all their entries are below 2^-h times the largest entry.
             let first_above = first_above(&block);
             let largest = block.iter().flatten().copied().fold(0.0, f64::max);
             for below in (last_touched..lowest).rev() {
@@ -192,8 +192,8 @@ fn add_four(into: &mut [f64], factors: &[f64], a: &[f64], b: &[f64], c: &[f64], 
     }
 }
 
-/// `[h]`: first column with an entry of at least 2^-h times the largest entry. The columns of distant states come first
-/// and have small entries.
+/// `[h]`: first column with an entry of at least 2^-h times the largest entry of the block. The first columns belong to
+/// the most distant states and have the smallest entries.
 #[inline(always)]
 fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     let columns = block[0].len();
@@ -211,7 +211,7 @@ fn first_above(block: &[Vec<f64>]) -> [usize; HALVINGS + 1] {
     found
 }
 
-/// Maximum of [`halvings`]; rows with this number leave nothing out.
+/// Maximum of [`halvings`]; with this number, no column is left out.
 const HALVINGS: usize = 64;
 
 /// How often `most` must be halved to be below `least`, rounded up, at most [`HALVINGS`].

@@ -147,7 +147,7 @@ impl Rates {
         }
     }
 
-    /// Returns the level; `None` if it is one of the two lowest or that of a full ring, or if its jumps form cycles.
+    /// Returns the level; `None` for the two lowest levels and the level of a full ring, or if its jumps form cycles.
     pub fn between(&self, packets: usize, places: usize) -> Option<&Between> {
         self.between.as_ref().filter(|_| packets > 1 && packets < places)
     }

@@ -63,7 +63,7 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
     }
 }
 
-/// Notes on what the chain approximates.
+/// Notes on the approximations of the chain.
 fn near(solved: &Solved, host: &Host) -> Vec<Note> {
     let mut notes = Vec::new();
     if solved.near.polls {

@@ -81,8 +81,9 @@ struct Field {
     of_switching: Vec<[f64; 2]>,
     /// Smallest number of packets in the socket for which `of_working` and `of_switching` have entries.
     tight: usize,
-    /// Smallest number of packets in the socket with any time; below, the largest.
+    /// Smallest number of packets in the socket with any time.
     low: usize,
+    /// Largest number of packets in the socket with any time.
     high: usize,
     /// Times below this count as 0.
     rare: f64,

@@ -239,8 +239,8 @@ impl Field {
         }
     }
 
-    /// Replaces the weights at a stage's start by those at its end: packets arrive during the stage, and one leaves at
-    /// its end if it `serves`.
+    /// Replaces the weights at a stage's start by the weights at its end: packets arrive during the stage, and one
+    /// packet leaves at its end if the stage `serves`.
     fn spend(&mut self, stage: &Stage, serves: bool, sums: &mut Sums) {
         let none = || vec![0.0; self.columns];
         *sums = Sums { all: none(), packets: none(), taken: none(), full: none() };

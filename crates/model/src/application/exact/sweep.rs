@@ -11,7 +11,7 @@ use crate::schemes::modulated::Role;
 /// Rates (per second) at which excursions begin, by packets in the ring. An excursion is a busy period of the ring.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Begun {
-    /// (free space in the socket, rates) of busy periods that start with the application awake.
+    /// (packets in the ring, rates by free space in the socket) of busy periods that start with the application awake.
     pub awake: Vec<(usize, Vec<f64>)>,
     /// (packets in the ring, rate) of busy periods that start with the application asleep and the socket empty.
     pub asleep: Vec<(usize, f64)>,
@@ -41,7 +41,8 @@ pub struct Totals {
     pub present_s: Vec<f64>,
     /// Time in each stage with an empty ring (s).
     pub empty_s: Vec<f64>,
-    /// Part of `present_s` that counts as protocol although the stage has another role (s).
+    /// Part of `present_s` that counts as protocol although the stage also stands for the interrupt: wake-ups in stages
+    /// of `Role::First` (s).
     pub waking_s: f64,
     /// Time with a full ring (s).
     pub full_s: f64,
@@ -230,15 +231,15 @@ impl Sweep<'_> {
         Some(())
     }
 
-    /// Adds times, multiplied by a rate, to `totals`. `socket`: (free space, which the first packets in the ring will
-    /// take; packets waiting).
+    /// Adds times, multiplied by a rate, to `totals`. `socket`: (free space, packets waiting); the first packets in the
+    /// ring will take the free space.
     fn note(&self, times: &Weights, rate: f64, socket: (usize, f64), totals: &mut Totals) -> Option<()> {
         self.budget.take(PAIR * times.at.len() as f64)?;
         wide::run(Note { sweep: self, times, rate, socket, totals });
         Some(())
     }
 
-    /// Time in the stages of the wake-up (s).
+    /// Part of a wake-up's time that is spent in the stages of interrupt and first packet (s).
     fn waking_s(&self, times: &Weights) -> f64 {
         let roles = &self.excursion.chain.roles;
         let first = |level: &[f64]| -> f64 {

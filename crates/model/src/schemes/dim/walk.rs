@@ -2,8 +2,9 @@
 //!
 //! A state is the state of lib/dim together with the previous measurement, with which the next one is compared. That
 //! measurement is one of a grid of equally probable measurements of the profile in which it was made. While the
-//! algorithm is parked on top (it has settled on a profile), the time until a measurement differs significantly is an
-//! integral over all measurements that do not.
+//! algorithm is parked on top (it has settled on a profile), the mean number of measurements until one differs
+//! significantly is 1/(1 - P(a measurement does not differ)); this probability is an integral over the normal
+//! distribution instead of a sum over the grid.
 
 use netcliff_core::math;
 use std::collections::BTreeMap;

@@ -12,9 +12,9 @@ pub const WINDOW: f64 = 64.0;
 /// Range of a sample's noise: from -SPREAD to SPREAD standard deviations, in steps of 1/PER_DEVIATION.
 const SPREAD: i32 = 8;
 const PER_DEVIATION: i32 = 2;
-/// Maximum number of cells of the grid; below, size of a cell relative to the change of x by one standard deviation of
-/// a sample.
+/// Maximum number of cells of the grid.
 const MOST_CELLS: usize = 600;
+/// Size of a cell, relative to the change of x by one standard deviation of a sample.
 const CELL: f64 = 0.25;
 
 /// One of the two parts, as the rate meter sees it.
@@ -87,7 +87,7 @@ impl Grid<'_> {
 /// Computes the long-run shares of time; `parts` are disable-enable and polling. A host begins with disable-enable.
 pub fn times(parts: &[Part; 2], rule: Rule) -> Times {
     let ends = |part: &Part| {
-        // The range of x: nine standard deviations of its own distribution.
+        // The range of x: nine standard deviations of the distribution of x.
         let own = part.deviation * (rule.weight / (2.0 - rule.weight)).sqrt();
         let middle = part.throughput_pps * math::exp(part.deviation * part.deviation);
         (middle * (1.0 - 9.0 * own).max(0.0), middle * (1.0 + 9.0 * own))

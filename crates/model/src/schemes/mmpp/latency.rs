@@ -8,11 +8,12 @@ use crate::queue::qbd::Stationary;
 use crate::schemes::modulated::{Modulated, Source};
 use crate::schemes::{Work, exponential, napi};
 
-/// State that an accepted packet finds on arrival, with what is needed to compute its wait.
+/// State that an accepted packet finds on arrival, with the data needed to compute its wait.
 pub enum Found<'a> {
-    /// By packets found: weights of the stage before service and of the service stage.
+    /// By number of packets that the arrival finds: weights of the stage before service and of the service stage.
     Stages { work: &'a Work, levels: Vec<[f64; 2]>, first: FirstStage },
-    /// By packets found: weights of the source's states; services are interrupted by later arrivals.
+    /// By number of packets that the arrival finds: weights of the source's states; services are interrupted by later
+    /// arrivals.
     Interrupted { modulated: &'a Modulated<'a>, source: Source, levels: Vec<[f64; 2]> },
     /// NAPI, which has its own distribution.
     Napi { work: &'a Work, found: napi::Found },
@@ -149,7 +150,8 @@ fn interrupted(modulated: &Modulated<'_>, source: Source, levels: &[[f64; 2]], z
     let times = |m: &Square, v: [Complex64; 2]| [m[0][0] * v[0] + m[0][1] * v[1], m[1][0] * v[0] + m[1][1] * v[1]];
     let mut ahead = [Complex64::new(1.0, 0.0); 2];
     let mut sum = [zero; 2];
-    // Sum of weight x ISR x service^(n + 1) x 1, with the ISR factored out to the left; weights are by the state found.
+    // Sum of weight x ISR x service^(n + 1) x 1, with the ISR factored out to the left; weights are by the state that
+    // the arrival finds.
     for [in_quiet, in_busy] in levels {
         ahead = times(&service, ahead);
         let all = times(&isr, ahead);

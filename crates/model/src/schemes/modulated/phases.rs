@@ -35,7 +35,7 @@ impl Phases {
         }
     }
 
-    /// Returns a note on what the phases approximate; `None` if they are exact.
+    /// Returns a note on the approximation by phases; `None` if the phases are exact.
     pub fn note(shape: &TimeShape) -> Option<Note> {
         match (Self::of(shape)?, shape) {
             (Self::One, _) => None,

@@ -15,7 +15,7 @@ use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::quadrature::gauss_legendre;
 use crate::queue::uniform::furthest;
 
-/// Quadrature panels and points for the arrival of the first packet within the rest of a gap, in combination with a
+/// Quadrature panels and points for the arrival of the first packet within what is left of a gap, in combination with a
 /// timer.
 const PANELS: usize = 2;
 const POINTS: usize = 8;
@@ -55,8 +55,8 @@ impl Gathered {
         }
     }
 
-    /// Leaves out the largest numbers of packets if their total probability does not change nine digits of a figure; it
-    /// is added to that of the largest number that remains.
+    /// Leaves out the largest numbers of packets if their total probability is too small to change the first nine
+    /// digits of a figure. Their probability is added to the probability of the largest number that remains.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         for list in [&mut self.immediate, &mut self.delivered] {
@@ -107,7 +107,7 @@ impl Nic {
         Self { arrival_pps, places, frames, absolute_s, packet_s, gap_s: on(moderation.min_gap_s).unwrap_or(0.0) }
     }
 
-    /// Returns true if every packet interrupts once the gap is over.
+    /// Returns true if, after the gap, every packet causes an interrupt.
     pub fn is_plain(&self) -> bool {
         self.frames == Some(1)
     }
@@ -282,7 +282,7 @@ impl Nic {
                 put(&mut out.delivered, packets, (1.0 - later) * ended);
             }
         }
-        // If unmasking outlasts the residual gap, its rest adds packets to those of the residual.
+        // If unmasking outlasts what is left of the gap, further packets arrive during the rest of the unmasking.
         let mut packets = most;
         while packets < self.places && up * visits > 1e-18 {
             packets += 1;

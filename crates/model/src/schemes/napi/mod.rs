@@ -133,7 +133,7 @@ fn counting(work: &Work, napi: &Napi) -> Result<Ring, String> {
     Ok(ring)
 }
 
-/// Adds notes on what the chain approximates.
+/// Adds notes on the approximations of the chain.
 pub fn qualify(ring: &mut Ring, napi: &Napi) {
     ring.exact = napi.weight <= LARGEST_WEIGHT && !napi.backlog;
     if napi.weight > LARGEST_WEIGHT {
@@ -380,7 +380,8 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// Both methods agree in every state whose probability is not below that of the jumps left out in the band.
+    /// Both methods agree in every state whose probability is not below the probability of the jumps left out in the
+    /// band.
     #[test]
     fn poll_starts_and_block_reduction_agree() {
         for (places, weight) in [(1, 1), (1, 3), (2, 2), (5, 8), (40, 3), (300, 16), (700, 4)] {

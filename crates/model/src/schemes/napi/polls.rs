@@ -25,12 +25,15 @@ pub struct Polls<'a> {
     reach: usize,
     /// Longest jump up that is considered.
     up: usize,
-    /// P(an arrival comes before the end) of a service; below, of an overhead, an ISR, an interrupt's delivery, an
-    /// unmasking.
+    /// P(a packet arrives before the end of a service).
     service_up: f64,
+    /// The same probability for the overhead of a poll.
     overhead_up: f64,
+    /// The same probability for an ISR.
     isr_up: f64,
+    /// The same probability for the delivery of an interrupt.
     delivery_up: f64,
+    /// The same probability for unmasking.
     unmask_up: f64,
     /// Distribution of packets when the first poll after an idle time starts to serve: index 0 is 1 packet.
     from_idle: Vec<f64>,
@@ -88,9 +91,9 @@ impl<'a> Polls<'a> {
         Some(polls)
     }
 
-    /// Replaces the packets in `levels` after unmasking by those announced: packets of interrupts that are handled at
-    /// once stay in `levels`, packets of interrupts that must be delivered go to `delivered`. `cycles`: total weight of
-    /// both.
+    /// Replaces the distribution of packets in `levels` after unmasking by the distribution of announced packets:
+    /// packets of interrupts that are handled at once stay in `levels`, packets of interrupts that must be delivered go
+    /// to `delivered`. `cycles`: total weight of both.
     fn announce(&self, levels: &mut [f64], delivered: &mut [f64], cycles: f64) {
         let Some(cycle) = self.cycle else {
             delivered[1] = std::mem::take(&mut levels[0]);
@@ -102,8 +105,8 @@ impl<'a> Polls<'a> {
         }
     }
 
-    /// Replaces the numbers of packets at a stage's start by those at its end: geometric arrivals during the stage,
-    /// limited by the ring. `levels[i]` is level `base + i`.
+    /// Replaces the distribution of packets at a stage's start by the distribution at its end: geometric arrivals
+    /// during the stage, limited by the ring. `levels[i]` is level `base + i`.
     fn stage(&self, levels: &mut [f64], base: usize, up: f64) {
         let mut visits = 0.0;
         for (i, level) in levels.iter_mut().enumerate() {
@@ -250,8 +253,8 @@ impl<'a> Polls<'a> {
         Stationary::normalised(phases, times)
     }
 
-    /// Replaces the numbers of packets at a stage's start by those at its end, and adds the times spent: exits x mean
-    /// at every level.
+    /// Replaces the distribution of packets at a stage's start by the distribution at its end, and adds the times
+    /// spent: exits x mean at every level.
     fn spend(&self, levels: &mut [f64], mean_s: f64, up: f64, times: &mut [f64]) {
         self.stage(levels, 0, up);
         let phases = SERVING + self.weight;

@@ -11,8 +11,9 @@ use super::{Work, counted};
 use crate::queue::matrix::Matrix;
 use crate::queue::uniform::{furthest, poisson};
 
-/// Steps of the grid are about half an interarrival time long; below, smallest and largest number of steps.
+/// Minimum number of steps of the grid. Steps are about half an interarrival time long.
 const FEWEST_STEPS: f64 = 32.0;
+/// Maximum number of steps of the grid.
 const MOST_STEPS: f64 = 400.0;
 /// Stages shorter than this share of a service count as instantaneous, with an error below a millionth of the gap.
 const SHORTEST: f64 = 0.02;
@@ -21,8 +22,8 @@ const MOST_OPERATIONS: f64 = 4e9;
 /// Probabilities below this are left out.
 const RARE: f64 = 1e-15;
 
-/// Returns the mean cycle of a NIC with moderation, averaged over the rest of its gap. `at`: computes the cycle that
-/// begins with this much of the gap left (s).
+/// Returns the mean cycle of a NIC with moderation, averaged over how much of its gap is left. `at`: computes the cycle
+/// that begins with this much of the gap left (s).
 pub fn mean_cycle(
     work: &Work,
     weight: u64,
@@ -60,19 +61,23 @@ pub fn mean_cycle(
 
 /// The chain from the interrupt to the unmasking.
 struct Busy {
-    /// Maximum number of packets at the beginning; below, maximum number of packets that is computed.
+    /// Maximum number of packets at the beginning.
     starts: usize,
+    /// Maximum number of packets that is computed.
     levels: usize,
     top: bool,
     /// Number of phases of serving; with 1 phase, polls reach their weight with probability `again` after each service.
     phases: usize,
     again: f64,
-    /// Probability that an event is an arrival; below, that it is a service, or the end of an overhead, an ISR, a
-    /// delivery. `None` if the stage takes no time.
+    /// Probability that an event is an arrival.
     arrival: f64,
+    /// Probability that an event ends a service, if one is under way.
     service: f64,
+    /// Probability that an event ends the overhead of a poll; `None` if the overhead takes no time.
     overhead: Option<f64>,
+    /// The same probability for an ISR.
     isr: Option<f64>,
+    /// The same probability for the delivery of an interrupt.
     delivery: Option<f64>,
     rate: f64,
     gap_s: f64,

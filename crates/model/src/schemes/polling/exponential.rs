@@ -159,7 +159,7 @@ impl Ticked for Polling<'_> {
             protocol: solution.share(|phase| matches!(phases.of(phase), (0, Some(_)))),
             available: solution.share(|phase| self.is_free(phase)),
         };
-        // A tick that finds the cycle already re-armed starts no cycle of its own.
+        // A tick that finds the cycle already re-armed starts no further cycle.
         let merged = solution.ticks_finding(|phase| matches!(phases.of(phase).1, Some((_, true))));
         let throughput_pps = shares.protocol / self.work.service_s;
         let mean_present = solution.mean_level();

@@ -16,8 +16,9 @@ pub struct Stretch {
     places: usize,
     /// Number of packets not yet announced that ends the stretch; `None` if packets are not counted.
     frames: Option<usize>,
-    /// P(an event is an arrival); below, the mean time between events (s).
+    /// P(an event is an arrival).
     arrival: f64,
+    /// Mean time between events (s).
     event_s: f64,
     /// P(n events), and P(more than n events), during the stretch.
     events: ArrivalCounts,

@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// A source with equal rates is Poisson: all figures, including quantiles, must be those of the Poisson chain.
+/// A source with equal rates is Poisson: all figures, including quantiles, must equal the figures of the Poisson chain.
 #[test]
 fn equal_rates_are_poisson() {
     let case = Case { places: 40, lambda: 0.6, isr: 2.0, overhead: 3.0, unmask: 5.0, weight: 4 };

@@ -15,9 +15,9 @@ pub struct Gap {
     pub spent: Matrix,
 }
 
-/// Number of halvings of the deadline before the series is used; below, number of terms. Rates x the remaining time are
-/// then of the order of 1.
+/// Number of halvings of the deadline before the series is used. Rates x the remaining time are then of the order of 1.
 const HALVINGS: i32 = 6;
+/// Number of terms of the series.
 const TERMS: i32 = 30;
 
 impl Gap {

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::machine::{Machine, Records, Watch};
 use crate::schemes;
 
-/// Watch that sees every arrival at its time.
+/// A watch that requires each arrival to be handled at its time.
 struct Seeing;
 
 impl Watch for Seeing {}

@@ -1,5 +1,5 @@
-//! Counts at an instant: departures, packets taken by the application, and all counts at a mark or when the machine of
-//! events takes over.
+//! Counts at an instant: departures, packets taken by the application, and all counts when they are recorded or when
+//! the event-driven machine takes over.
 
 use super::Softirqs;
 use crate::clock::NEVER;
@@ -105,7 +105,7 @@ impl Softirqs {
         counts
     }
 
-    /// The state in which the machine of events continues when ksoftirqd is woken.
+    /// The state in which the event-driven machine continues when ksoftirqd is woken.
     pub(super) fn leave(&mut self, instance: &mut OneNapi<'_>) -> Left {
         let at = self.stops_at;
         let mut counts = self.counts_at(at, instance);

@@ -40,17 +40,19 @@ fn after(instant: u64, work: u64) -> u64 {
 pub(super) struct Taken {
     socket: Box<[Handed]>,
     limit: usize,
-    /// Number of packets that entered the socket; below, number of packets counted as taken.
+    /// Number of packets that entered the socket.
     entered: usize,
+    /// Number of packets counted as taken.
     delivered: usize,
-    /// Number of the first packet since the CPU was last idle; below, clock V (which stands still in softirqs) at that
-    /// time [ticks].
+    /// Number of the first packet since the CPU was last idle.
     first: usize,
+    /// Clock V (which stands still in softirqs) at the time when the CPU was last idle [ticks].
     began: u64,
     /// Difference between real time and V without softirqs [ticks].
     origin: u64,
-    /// V at the latest softirqs, in ticks; below, in eighths.
+    /// V at the latest softirqs [ticks].
     shown: u64,
+    /// V at the latest softirqs [eighths].
     at: u64,
     /// Time at which the application has finished all packets in the socket [eighths].
     done: u64,
@@ -102,7 +104,7 @@ impl Taken {
         self.ran[last].total = now - self.origin - self.shown;
     }
 
-    /// Records that no softirqs ran for `time` [ticks], and that softirqs start after that.
+    /// Records that no softirqs ran for `time` [ticks] and that the next softirqs start then.
     #[inline]
     pub(super) fn goes_on(&mut self, time: u64) {
         self.shown += time;
@@ -234,7 +236,7 @@ impl Taken {
     }
 }
 
-/// Converts a packet to the form in which the machine of events stores it in the socket.
+/// Converts a packet to the form in which the event-driven machine stores it in the socket.
 fn left(packet: Handed) -> Packet {
     let application = packet.done / EIGHTHS - packet.taken / EIGHTHS;
     // Frames are at most 65535 bytes.

@@ -1,4 +1,4 @@
-//! A NIC's moderation in front of NAPI.
+//! NAPI behind a NIC with interrupt moderation.
 
 use netcliff_core::{Arrivals, Host, Point, Service, Traffic};
 

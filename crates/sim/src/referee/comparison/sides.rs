@@ -70,7 +70,8 @@ fn flow_control_agrees_packet_for_packet() {
     let mut runs = many_with(400, any, flow_control);
     runs.extend(many_with(300, |rng| linux(rng, true), flow_control));
     assert!(runs.iter().all(|counts| counts.dropped_ring == 0));
-    // In a good part of the runs, the sender was stopped and lost packets.
+    // In at least a fifth of the runs, packets waited at the stopped sender; in at least a tenth, the sender lost
+    // packets.
     assert!(share(&runs, |counts| counts.system_area > counts.ring_area && counts.inside_socket == 0) > 0.2);
     assert!(share(&runs, |counts| counts.dropped_sender > 0) > 0.1);
 }

@@ -1,5 +1,5 @@
-//! The NIC in front of NAPI, evaluated anew at each event: the packets that it has not announced, and its last
-//! interrupt.
+//! Interrupt moderation of the NIC that NAPI polls, computed anew at each event from the packets that have not been
+//! announced and the time of the last interrupt.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use super::Linux;
 use crate::clock::Clock;
 use crate::referee::Event;
 
-/// The NIC's limits [ticks], and what has arrived while the interrupt was enabled.
+/// The NIC's limits [ticks], and the packets that have arrived while the interrupt was enabled.
 pub(super) struct Front {
     count: Option<u64>,
     since_first: Option<u64>,

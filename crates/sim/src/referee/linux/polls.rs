@@ -1,4 +1,4 @@
-//! Softirqs and the polls in them, the polls of the NAPI thread, and those of the application.
+//! Softirqs and the polls in them, the polls of the NAPI thread, and the polls of the application.
 
 use super::{Kind, Linux, Softirq};
 use crate::tally::Account;

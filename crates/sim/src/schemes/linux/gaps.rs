@@ -26,7 +26,7 @@ impl Linux {
         self.echoes() || self.open
     }
 
-    /// Whether interrupts, those of packets or those at the end of a gap, may preempt softirqs.
+    /// Whether interrupts (for packets, or at the end of a gap) may preempt softirqs.
     #[inline]
     fn is_preempted(&self) -> bool {
         match self.nic.rule() {
@@ -62,8 +62,8 @@ impl Linux {
         if self.echoes() { accepted(machine) } else { 0 }
     }
 
-    /// Number of packets that the NIC announces when it is unmasked: those in the ring and, if it remembers earlier
-    /// packets, at least one. `before` is the result of [`Linux::before_unmask`].
+    /// Number of packets that the NIC announces when it is unmasked: the packets in the ring, but at least one if it
+    /// remembers earlier packets. `before` is the result of [`Linux::before_unmask`].
     pub(super) fn causes_at_unmask<W: Watch>(&mut self, machine: &mut Machine<W>, before: u64) -> usize {
         let causes = match self.nic.rule() {
             // Every packet has already interrupted, because the interrupt was not masked, except those that arrived

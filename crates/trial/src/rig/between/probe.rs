@@ -16,7 +16,7 @@ use netcliff_remote::load::{Load, Several};
 use super::lost::Before;
 use super::{Between, BetweenError, MOST_QUEUES, PORT, Reached, SOURCE_PORT, SharedCarrier};
 
-/// Load of a probe trial (pps): the lowest value that a limit of the load may have.
+/// Load of a probe trial (pps). `--max-rate` accepts no lower value.
 pub const PROBE_PPS: f64 = 2000.0;
 /// Length of the first probe trial, which checks that packets arrive, and length of the trials that search for queues
 /// (s).
@@ -28,12 +28,13 @@ const PROBE_RUN: u32 = 0x7072_6f62;
 const ARRIVED_SHARE: f64 = 0.5;
 /// Smallest frame (bytes).
 const SMALLEST_BYTES: usize = 64;
-/// Flows tried per requested queue: of n equally likely queues, 12 n flows miss the last one with a probability of
-/// 6e-6.
+/// Maximum number of flows tried per requested queue. If n queues are equally likely, 12 n flows miss a given queue
+/// with a probability of 6e-6.
 const TRIES_A_QUEUE: u32 = 12;
 
 impl Between {
-    /// Finds flows of each generator. The queues of the first generator's flows are used for all.
+    /// Searches for flows of each generator. The flows of the first generator determine the queues; the flows of the
+    /// other generators must reach the same queues.
     pub(super) fn find_flows(&mut self, cpu: Option<u32>, stop: &Arc<AtomicBool>) -> Result<(), BetweenError> {
         let wanted = self.options.sending.queues.clamp(1, MOST_QUEUES) as usize;
         for lane in 0..self.lanes.len() {
@@ -124,7 +125,7 @@ impl Between {
         Ok(())
     }
 
-    /// Error if no counter shows what a queue receives.
+    /// Makes the error for a device without counters that show which queue a flow reaches.
     fn uncounted(&self) -> BetweenError {
         let (name, driver) = (&self.nic.name, self.nic.driver.as_deref().unwrap_or("its driver"));
         BetweenError::Queues(format!(

@@ -6,19 +6,20 @@ use super::{Clocked, RESOLVED};
 use crate::application::exact::budget::Budget;
 use crate::queue::uniform::Mixture;
 
-/// Packets at the end of their service, as rates.
+/// Expected numbers of packets whose service ends during a given time.
 #[derive(Default)]
 pub struct Fates {
     /// Packets that the socket takes.
     pub taken: f64,
     /// Packets that the socket drops.
     pub dropped: f64,
-    /// Packets in the ring when a packet leaves it for the socket, summed over the packets that the socket takes.
+    /// Number of packets that a packet leaves behind in the ring, summed over the packets that the socket takes.
     pub behind: f64,
 }
 
 impl Clocked {
-    /// Computes the fates of packets whose service ends during the times `spent`.
+    /// Computes the fates of packets whose service ends during the times `spent` (s, by state). `drops`: the socket may
+    /// be full.
     pub fn fates(&self, spent: &[f64], drops: bool) -> Fates {
         let (width, most) = (self.rows.width(), self.rows.most);
         let mut fates = Fates::default();
@@ -41,9 +42,10 @@ impl Clocked {
         full * self.packets.last().copied().unwrap_or(0) as f64 > RESOLVED
     }
 
-    /// Rate of packets refused by a full ring, times the number of packets in the ring that the socket will take later.
-    /// These packets are followed, without new arrivals, until they are served. `None` if the budget does not suffice,
-    /// or if the ring never has as few packets as remain in the end.
+    /// Expected number of packets in the ring that the socket will take later, summed over the packets that a full ring
+    /// refuses in one period. From each refusal on, the packets in the ring are followed, without new arrivals, until
+    /// they are served. `None` if the budget does not suffice, or if too much of the probability would reach (packets,
+    /// phase) pairs that are left out.
     pub fn refused(&self, mixture: &Mixture, start: &[f64], spent: &[f64], budget: &Budget) -> Option<f64> {
         if !self.is_often_full() {
             return Some(0.0);
@@ -71,7 +73,7 @@ impl Clocked {
         }
     }
 
-    /// Rate of jumps to (packets, phase) pairs that are left out.
+    /// Expected number of jumps to (packets, phase) pairs that are left out.
     fn astray(&self, rows: &Rows, spent: &[f64]) -> f64 {
         let width = self.rows.width();
         let jumps = rows.moves.iter().filter(|one| one.is_astray);

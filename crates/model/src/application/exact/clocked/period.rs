@@ -17,7 +17,7 @@ const ENTRY: f64 = 0.3;
 /// Effect of a jump on the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Brings {
-    /// Nothing happens.
+    /// No effect.
     Nothing,
     /// A packet arrives at the socket, which drops it if full.
     Packet,
@@ -34,8 +34,8 @@ pub struct Move {
     pub rate: f64,
     /// Effect of the jump on the socket.
     pub brings: Brings,
-    /// True: the jump led to a row that is left out as too rare, and was redirected to a probable row, so that every
-    /// row has an exit.
+    /// True: the jump leads to a row that is left out as too rare. `to` is then the most probable row, so that the rate
+    /// out of `from` is unchanged.
     pub is_astray: bool,
     /// True: this jump gives the CPU to the application. A context switch that takes no time then ends at once.
     pub frees: bool,
@@ -79,7 +79,8 @@ impl Rows {
         self.most_switching + self.most + 2
     }
 
-    /// Splits a row's weights into those of states without the CPU, and those of states in which the application works.
+    /// Splits a row's weights into two parts: states in which the application does not have the CPU, and states in
+    /// which it works.
     pub fn parts<'a>(&self, row: &'a [f64]) -> (&'a [f64], &'a [f64]) {
         row.split_at(self.most_switching + 1)
     }
@@ -118,7 +119,8 @@ impl Rows {
         }
     }
 
-    /// Adds the states of the application after a jump to `to`.
+    /// Adds the weights of the row `from`, multiplied by `probability`, to the row `to`, in the states of the
+    /// application after a jump with these effects.
     pub fn land(&self, brings: Brings, frees: bool, probability: f64, from: &[f64], to: &mut [f64]) {
         let (most, last) = (self.most, self.most_switching);
         let (switching, working) = self.parts(from);
@@ -142,7 +144,8 @@ impl Rows {
         }
     }
 
-    /// Applies one jump to a row in which the application runs; `stay`: probability of no jump of another kind.
+    /// Applies one jump to a row in which the application runs; `stay`: probability that the jump does not change the
+    /// row.
     fn run(&self, rate: f64, stay: f64, from: &[f64], to: &mut [f64]) {
         let (most, last) = (self.most, self.most_switching);
         let (read, switch) = (self.pace.read_pps / rate, self.pace.switch_per_s.unwrap_or(0.0) / rate);

@@ -135,8 +135,8 @@ impl Timer {
     }
 
     /// Mean waiting time of the last packet in the ring, as a share of the timer, if the wait ends with `packets` in
-    /// the ring. With n arrivals it is 1/n; with a full ring it is that of packet number `places` among all arrivals,
-    /// including lost ones.
+    /// the ring. With n arrivals it is 1/n; with a full ring it is the share of packet number `places` among all
+    /// arrivals, including lost packets.
     fn last_share(&self, packets: usize) -> f64 {
         if packets < self.places {
             return 1.0 / packets as f64;

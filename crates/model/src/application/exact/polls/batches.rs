@@ -1,6 +1,6 @@
-//! Number of packets that an excursion delivers to the socket. Computed forwards from the beginning if few beginnings
-//! are needed; otherwise backwards from the end, for all beginnings at once, with a column for each remainder of the
-//! number of services modulo a full poll.
+//! Number of packets that an excursion delivers to the socket. Computed forwards from the beginning if the result is
+//! needed for few numbers of packets at the beginning; otherwise backwards from the end, for all these numbers at once,
+//! with a column for each remainder of the number of services modulo a full poll.
 
 use super::{Field, Polls, Spread, Stage, Sums, TOGETHER};
 use crate::application::exact::budget::Budget;
@@ -81,7 +81,8 @@ impl Polls {
             field.spend(&Stage::alike(TOGETHER, spread), serves, &mut Sums::default());
             Some(())
         };
-        // Columns: the beginnings, those that wake the application, and busy periods that begin again during unmasking.
+        // Columns: a busy period from each number of packets in `packets`, the same if it wakes the application, and a
+        // busy period that begins again during unmasking.
         let (awake, anew) = (packets.len(), packets.len() * (1 + usize::from(asleep)));
         let mut field = Field::new(TOGETHER, self);
         field.add(0, anew, 1.0);
@@ -132,9 +133,9 @@ impl Polls {
     }
 }
 
-/// Distribution of the number of services up to the last end of a busy period, computed from that up to its first end
-/// (a packet during unmasking begins it again). `anew`: distribution for periods that begin again; `leave`: P(it does
-/// not begin again).
+/// Distributions of the number of services until busy periods finally end, computed from the distributions `first`
+/// until they end for the first time: a packet that arrives during unmasking makes a busy period begin again. `anew`:
+/// distribution, until the next end, for a busy period that begins again; `leave`: P(it does not begin again).
 fn renewed(first: &[Vec<f64>], anew: &[f64], leave: f64, most: usize) -> Vec<Vec<f64>> {
     let backwards = |law: &[f64]| -> Vec<f64> { law[..law.len().min(most + 1)].iter().rev().copied().collect() };
     let against = |values: &[f64], services: usize, law: &[f64]| -> f64 {
@@ -170,8 +171,8 @@ impl wide::Work for Dot<'_> {
     }
 }
 
-/// Computes distributions backwards from the end of a busy period, one block of services at a time. States are those
-/// just after the first service of each poll.
+/// Computes distributions backwards from the end of a busy period, one block of services at a time. States are the
+/// numbers of packets just after the first service of each poll.
 struct Backwards<'a> {
     polls: &'a Polls,
     service: Spread,
@@ -202,8 +203,8 @@ impl Block {
         &mut self.at[column / TOGETHER * self.height + packets][column % TOGETHER]
     }
 
-    /// Replaces the values after a stage by those before it. If the stage `serves`, a packet leaves at its end, and an
-    /// empty ring has the value 0.
+    /// Replaces the values after a stage by the values before it. If the stage `serves`, a packet leaves at its end,
+    /// and an empty ring has the value 0.
     fn before(&mut self, spread: Spread, places: usize, serves: bool) {
         wide::run(Before { block: self, spread, places, serves });
     }
@@ -245,7 +246,7 @@ impl<'a> Backwards<'a> {
         Self { polls, service, top }
     }
 
-    /// Replaces the values just after the first service of a poll by those one poll earlier. `ends`: adds the
+    /// Replaces the values just after the first service of a poll by the values one poll earlier. `ends`: adds the
     /// probability, for each number of services, that the poll leaves the ring empty.
     fn turn(&self, block: &mut Block, ends: bool) {
         let Polls { places, weight, overhead, .. } = *self.polls;

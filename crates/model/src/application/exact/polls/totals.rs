@@ -124,8 +124,8 @@ impl<'a> Pass<'a> {
         self.drop(full, begins)
     }
 
-    /// Sums over busy periods that start with more free space in the socket than they can fill. The first column has
-    /// their number, the second their number times the packets in the socket.
+    /// Sums over busy periods that start with more free space in the socket than they can fill. Weights are their
+    /// number in the first column, and their number times the packets in the socket in the second.
     fn together(&mut self, begun: &Begun, (woken, woken_room): (&Field, usize)) -> Option<()> {
         let (weight, most) = (self.polls.weight, self.most);
         let rooms = self.filling + 1..most + 1;
@@ -193,7 +193,8 @@ impl<'a> Pass<'a> {
             return Some(());
         }
         let mut columns = Stage::new(2);
-        // The second column has no free space: its sums are those of the waiting packets.
+        // The second column must not add to the times, so that its mean time is 0: its number of ends is only the sum
+        // of the packets waiting in the socket.
         [0, 1].into_iter().for_each(|column| columns.set(column, spread, self.most));
         columns.mean_s[1] = 0.0;
         let serves = stage >= SERVING;

@@ -40,8 +40,8 @@ fn the_end_of_a_gap_interrupts_in_any_case() {
     near(&outcome("napi:min_gap=51.2us,gap=echo", 1e3), 2e3, 0.5);
     near(&outcome("napi:min_gap=128us,gap=direct", 1e3), 2e3, 0.5);
     near(&outcome("napi:min_gap=128us", 1e3), 1e3, 1.0);
-    // Two interrupts per 60 us: that of the packet at 0, and that at the end of its gap at 51.2 us; the packet at 60 us
-    // is the next.
+    // Two interrupts per 60 us: the interrupt of the packet at 0, and the interrupt at the end of its gap at 51.2 us;
+    // the packet at 60 us is the next.
     near(&outcome("napi:min_gap=51.2us,gap=echo", 100e3), 2.0 / 60e-6, 3.0);
 }
 
@@ -105,7 +105,7 @@ fn packets_that_come_while_the_driver_unmasks_interrupt() {
 }
 
 /// A packet every 2 us exceeds the host's capacity, so that NAPI polls all the time. One interrupt per gap finds NAPI
-/// polling, and its cost is that of an interrupt during polling.
+/// polling, and it has the cost of an interrupt during polling.
 #[test]
 fn an_interrupt_that_finds_polling_has_a_cost_of_its_own() {
     let mut host = Host::pentium4_2530mhz();
