@@ -304,7 +304,7 @@ mod choice {
     /// Reads one of the values that the rows of `T` name.
     pub fn one_of<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
         let rows = T::CHOICES.iter().map(|(_, name, help)| PossibleValue::new(*name).help(*help));
-        // Only names of rows come through.
+        // The parser above accepts only these names.
         PossibleValuesParser::new(rows).try_map(|name| T::named(&name).ok_or("no such value"))
     }
 }
@@ -398,7 +398,7 @@ mod repeats {
     }
 
     impl RepeatArgs {
-        /// The options as the measuring side takes them.
+        /// Converts the options for the measurement.
         pub fn repeats(&self) -> anyhow::Result<Repeats> {
             let precision = self.precision.map(|share| share.0);
             Repeats::new(self.repeats, precision, self.max_repeats).map_err(|said| {

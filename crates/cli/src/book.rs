@@ -1,4 +1,5 @@
-//! Every example of the book, typed: commands are read by the real parser, experiment files are run in simulation.
+//! Tests of the examples in the documentation: the real parser reads the commands, and experiment files are run in
+//! simulation.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -16,7 +17,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The pages: README.md and docs, without the results, which repeat commands of older versions.
+/// The pages to test: README.md and docs. The results are excluded, because they quote commands of older versions.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut found = vec![root().join("README.md")];
     let mut open = vec![root().join("docs")];
@@ -91,7 +92,8 @@ fn every_command_of_the_book_is_read() {
     assert!(seen > 100, "only {seen} commands");
 }
 
-/// Marks are compared with the curves that they name. Experiments that need hosts or devices are only read.
+/// Also compares the marks (expected values) of each experiment with the curves that they name. Experiments that need
+/// hosts or devices are only parsed.
 #[test]
 fn every_experiment_of_the_book_runs() {
     let mut ran = 0;

@@ -185,7 +185,7 @@ pub fn enter_user_namespace() -> Option<String> {
 /// group, and a terminal signals the group again.
 const SAME_STOP: Duration = Duration::from_millis(500);
 
-/// Called when a measurement begins: from now on, nothing waits for a reader. The first Ctrl-C, Ctrl-\, SIGTERM or
+/// Prepares a measurement: from now on, output does not wait for a slow reader. The first Ctrl-C, Ctrl-\, SIGTERM or
 /// SIGHUP sets the returned flag. Another one after [`SAME_STOP`] ends the process.
 pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
     output::begin_measuring()?;

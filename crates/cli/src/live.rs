@@ -71,7 +71,7 @@ pub fn end(outcome: &anyhow::Result<ExitCode>) {
             ("error", json!({"message": output::sentence_of(error), "usage": error.is::<output::Usage>()}))
         }
         (Ok(_), Some(result)) => ("result", result),
-        // A command whose lines have no end, such as `watch`.
+        // A command without a result, such as `watch`, has no last line.
         (Ok(_), None) => return output::settle(),
     };
     let written = output::last_line(live.to_stderr, live.line(event, fields), |lines| live.dropped(lines));

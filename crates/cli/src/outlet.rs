@@ -1,8 +1,9 @@
 //! Output while something is measured or changed: [`Outlet`] queues text, and its own thread writes it.
 //!
 //! A reader that is slow, stopped (a paused pager, Ctrl-S) or gone delays nothing that uses a testbed, a device or the
-//! journal. Lines that come while [`QUEUED`] lines wait are dropped and counted. A message waits for [`SAY`] once. A
-//! result waits for its reader after the host is restored.
+//! journal. Lines that come while [`QUEUED`] lines wait are dropped and counted. A message waits for a stopped reader
+//! at most [`SAY`]; later messages do not wait until something is read again. A result waits for its reader after the
+//! host is restored.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};

@@ -188,7 +188,8 @@ pub fn csv(csv: &Option<Option<PathBuf>>, rows: impl FnOnce() -> anyhow::Result<
     csv_file(csv).map_or(Ok(()), |path| write_told("CSV", path, &rows()?))
 }
 
-/// Sentences to stdout, wrapped at the terminal's width if it is one: what a program reads stays on one line.
+/// Writes sentences to stdout. Wraps them at the terminal's width if stdout is a terminal. Otherwise a sentence stays
+/// on one line, because a program may read it.
 pub fn sentences(text: &str) -> anyhow::Result<()> {
     match columns(&std::io::stdout()) {
         Some(width) => data(&format::sentences(text, width)),
@@ -202,7 +203,8 @@ pub fn listen(listener: fn(&str)) {
     let _ = LISTENER.set(listener);
 }
 
-/// A line to stderr, wrapped at the terminal's width if it is one. A failure of that cannot be reported.
+/// Writes a message to stderr, wrapped at the terminal's width if stderr is a terminal. Ignores an error of the write,
+/// because there is no other stream to report it.
 pub fn say(text: impl std::fmt::Display) {
     let text = text.to_string();
     let message = text.strip_prefix("netcliff: ").unwrap_or(&text);
@@ -375,7 +377,7 @@ pub fn terminal_columns() -> Option<usize> {
     columns(&std::io::stdout())
 }
 
-/// Whether the terminal shows the sequences of weight, colour and place as they are: Emacs' shell, some CI.
+/// Whether the terminal prints escape sequences as text, as Emacs' shell and some CI systems do (TERM=dumb).
 pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }

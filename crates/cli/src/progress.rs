@@ -227,7 +227,7 @@ impl Drop for Progressing {
     }
 }
 
-/// Simulates on this machine, and shows how many of the packets expected are done.
+/// Simulates on this machine, and shows the number of simulated packets and of all expected packets.
 pub struct ShownSimulation {
     progress: Mutex<Progressing>,
 }
@@ -255,7 +255,7 @@ impl ShownSimulation {
 
 impl Executor for ShownSimulation {
     fn fetch(&self, point: &Point, seed: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
-        // A part is computed on all CPUs, a replication on each.
+        // A part has enough replications for all CPUs.
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         let part = |part: ReplicationRequest| {
             let filled = part.fill(point, seed);

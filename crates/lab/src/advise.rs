@@ -71,7 +71,8 @@ pub enum Indifference {
     Absolute(f64),
 }
 
-/// Losses closer than this count as equal: RFC 2544's trials do not resolve less.
+/// Two losses that differ by less than this value count as equal. The trials of RFC 2544 do not resolve smaller
+/// differences.
 const LOSS_ALIKE: f64 = 1e-4;
 
 impl Indifference {
@@ -161,7 +162,7 @@ pub enum AdviseError {
     Engine(#[from] EngineFailure),
 }
 
-/// Finds the best of the candidates. `paper` (the model) screens, `sampler` simulates.
+/// Selects the best of the candidates. The model `paper` excludes candidates first, and `sampler` simulates the others.
 ///
 /// # Errors
 /// See [`AdviseError`]. No feasible candidate, or no decision within the packets allowed, is a [`Verdict`], not an

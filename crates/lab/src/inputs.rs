@@ -219,7 +219,7 @@ fn read(path: &str) -> Result<String, FileError> {
 
 /// Why a file was not read, in words that follow its name.
 pub(crate) fn unread(cause: &std::io::Error) -> String {
-    // The message already says what the path is instead of a file.
+    // The message already names the kind of the path, such as a directory.
     match cause.kind() {
         std::io::ErrorKind::InvalidInput => cause.to_string(),
         _ => format!("cannot be read: {cause}"),

@@ -2,7 +2,8 @@
 //!
 //! [`Plan`] is the experiment with the user's changes. [`compute`] evaluates its tasks. It passes each answer to the
 //! caller as it arrives, on the caller's thread, so that the answer can be stored at once. An answer depends only on
-//! the plan, not on threads or order. Experiments that are formulas give curves without tasks: [`mlfrr`], [`roofline`].
+//! the plan, not on threads or order. Some experiments only evaluate formulas, so they give curves without tasks:
+//! [`mlfrr`], [`roofline`].
 
 mod answer;
 mod formulas;

@@ -90,7 +90,7 @@ impl Service for DeviceService {
 /// The device while a client uses it.
 struct Taken {
     hold: DeviceHold,
-    /// The client knows of flow control.
+    /// Whether the client can read flow control in a [`DeviceState`].
     knows_pause: bool,
 }
 

@@ -30,8 +30,8 @@ pub use several::{Several, far_ceilings};
 
 /// Name of the kind on the control channel.
 pub const LOAD: &str = "load";
-/// A generator stops if nobody asks for its progress for this long \[s\]. With its last kick, it stops within one
-/// second.
+/// A generator stops if nobody asks for its progress for this long \[s\]. After the call that is then in progress (a
+/// kick, which hands frames to the kernel), it stops within one second in all.
 pub const UNHEARD_S: f64 = 0.95;
 
 /// The frames that an agent shall send.
@@ -64,7 +64,7 @@ pub struct LoadRequest {
     pub frame_bytes: usize,
     /// Identifies the frames of this run.
     pub run_id: u32,
-    /// Largest number of frames per kick.
+    /// Largest number of frames per kick, the call that hands frames to the kernel.
     pub max_burst: usize,
     /// CPU of the generator. `None`: the first one that the agent may use.
     pub cpu: Option<usize>,

@@ -272,7 +272,7 @@ pub fn run(settings: &Settings, watch: &mut dyn Watch) -> Result<Transfer, WireE
 }
 
 mod gate {
-    //! A gate that all ends pass together, or none.
+    //! A gate that all ends pass together, or not at all.
 
     use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -337,7 +337,7 @@ mod aligned {
     }
 
     impl Aligned {
-        /// `length` zeros.
+        /// Makes `length` zeros. If `aligned`, they begin on a page.
         pub(super) fn zeroed(length: usize, aligned: bool) -> Self {
             if !aligned {
                 return Self { bytes: vec![0; length], from: 0, length };

@@ -80,7 +80,7 @@ pub struct RrRecord {
     /// Facts of the far end's host; absent: the far end runs on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_fingerprint: Option<Fingerprint>,
-    /// How it was produced.
+    /// How the report was produced.
     pub provenance: Provenance,
 }
 
@@ -91,7 +91,8 @@ pub struct RrRecord {
 pub struct HostCpus {
     /// CPUs of this host, by the kernel's tick counters.
     pub system: Vec<CpuRow>,
-    /// CPUs of the far end's host, by tick counters; absent: it is this host, or does not report them.
+    /// CPUs of the far end's host, by tick counters; absent: the far end runs on this host, or its host does not report
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub far_system: Vec<CpuRow>,
     /// CPUs of this host, by eBPF; absent: eBPF is not available.

@@ -119,7 +119,7 @@ pub(super) fn guest(text: &str) -> Result<Model, String> {
     text.strip_prefix("vm:").ok_or_else(form)?.parse().map_err(|error: netcliff_core::ParseError| error.to_string())
 }
 
-/// A goal with constraints of its own.
+/// A predefined goal with its constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
     /// Short waits
@@ -131,7 +131,8 @@ pub enum Policy {
 }
 
 impl AdviseArgs {
-    /// What is wanted, and what has to hold. Errors: a figure that does not exist.
+    /// The goal and its constraints. They come from --minimise or --maximise, otherwise from --objective; --subject-to
+    /// replaces the constraints of --objective.
     pub fn objective(&self) -> anyhow::Result<(Goal, Vec<Constraint>)> {
         if let Some((measure, maximise)) = self.minimise.map(|m| (m, false)).or(self.maximise.map(|m| (m, true))) {
             return Ok((Goal { measure, maximise }, self.subject_to.clone()));
@@ -144,7 +145,8 @@ impl AdviseArgs {
         Ok((goal.parse()?, if self.subject_to.is_empty() { constraints } else { self.subject_to.clone() }))
     }
 
-    /// The zone, read in the unit of the goal. Errors: neither a share nor such an amount, or not above 0.
+    /// The smallest difference that matters (--indifference): a share if the text ends in %, otherwise an amount in the
+    /// unit of the goal's figure. Errors: the text is neither, or the value is not above 0.
     pub fn zone(&self, goal: &Goal) -> Result<Indifference, String> {
         let text = self.indifference.trim();
         let form = "expected a share such as 2%, or an amount above 0 in the unit of the figure";

@@ -12,7 +12,7 @@ use netcliff_trial::rig::{LinkOptions, Place};
 use super::numbers::whole;
 use crate::output;
 
-/// A guest with each NIC of [`Model::ALL`].
+/// Names of the testbeds in a guest, one for each NIC of [`Model::ALL`].
 const GUESTS: [&str; 5] = ["vm:e1000", "vm:e1000e", "vm:igb", "vm:virtio-net", "vm:vmxnet3"];
 
 /// Where the traffic goes.
@@ -31,12 +31,12 @@ impl Testbed {
         let guests = GUESTS.map(PossibleValue::new);
         PossibleValuesParser::new(here.chain(guests)).try_map(|name| {
             let model = name.strip_prefix("vm:").map(|model| model.parse().map(Self::Vm));
-            // Only names of rows come through.
+            // The parser above accepts only these names.
             model.unwrap_or_else(|| Ok(Self::Here(Place::named(&name).unwrap_or_default())))
         })
     }
 
-    /// The guest's NIC, where it is one.
+    /// The NIC of the guest. `None` if the testbed is not a guest.
     pub fn model(self) -> Option<Model> {
         match self {
             Self::Vm(model) => Some(model),
@@ -44,7 +44,7 @@ impl Testbed {
         }
     }
 
-    /// The place on this host, where it is one.
+    /// The place on this host. `None` if the testbed is a guest.
     pub fn here(self) -> Option<Place> {
         match self {
             Self::Here(place) => Some(place),
@@ -89,12 +89,12 @@ pub enum Reception {
 }
 
 impl LinkArgs {
-    /// As a guest's link takes them.
+    /// The options in the form that the link of a guest needs.
     pub fn of_guest(&self) -> GuestLink {
         GuestLink { mtu_bytes: self.mtu, offloads: self.offloads.map(|switch| switch == Switch::On) }
     }
 
-    /// Refuses what a guest's link does not have.
+    /// Refuses options that the link of a guest does not have.
     pub fn refuse_of_guest(&self, ipv6: bool) -> anyhow::Result<()> {
         if self.reception != Reception::Backlog {
             return Err(output::usage(
@@ -113,7 +113,7 @@ impl LinkArgs {
         }
     }
 
-    /// Refuses what would be ignored: settings of a link where none is made.
+    /// Refuses options of a link if there is no link (`has_none`), because they would be ignored.
     pub fn refuse_without(&self, has_none: bool) -> anyhow::Result<()> {
         let given = [
             ("--offloads", self.offloads.is_some()),
@@ -131,7 +131,7 @@ impl LinkArgs {
         }
     }
 
-    /// Refuses an MTU below which the kernel takes IPv6 off the device.
+    /// Refuses an MTU at which the kernel removes IPv6 from the device: below 1280 bytes.
     pub fn refuse_with_ipv6(&self) -> anyhow::Result<()> {
         match self.mtu.filter(|mtu| *mtu < netns::IPV6_MIN_MTU) {
             Some(mtu) => {
@@ -142,7 +142,7 @@ impl LinkArgs {
         }
     }
 
-    /// As the rig takes it; `mtu_bytes` where none was given.
+    /// The options in the form that the testbed needs. `mtu_bytes` is the MTU if the user gave none.
     pub fn options(&self, mtu_bytes: Option<u32>, ipv6: bool) -> LinkOptions {
         LinkOptions {
             ipv6,

@@ -70,7 +70,7 @@ pub struct ComputeArgs {
     pub save: bool,
 }
 
-/// The names of all schemes.
+/// The help text of `--scheme`, with the names of all schemes.
 fn scheme_help() -> String {
     let names = Scheme::names();
     let (last, others) = names.split_last().expect("schemes");
@@ -116,7 +116,8 @@ pub(super) fn packets(text: &str) -> Result<u64, String> {
     count.ok_or_else(|| "expected a whole number from 1000 to 100000000000, such as 1_000_000".into())
 }
 
-/// Receive queues in full (`4:map=spread`), or the share of the load that each gets (`40%,30%,30%`).
+/// Value of `--queues`: a number of queues with options (`4:map=spread`), or the share of the load that each queue gets
+/// (`40%,30%,30%`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuesArg(pub Queues);
 

@@ -29,7 +29,7 @@ pub struct FarArgs {
 }
 
 impl FarArgs {
-    /// Refuses what would be ignored or cannot be.
+    /// Refuses options that would be ignored, and combinations that are impossible.
     pub fn check(&self) -> anyhow::Result<()> {
         if self.data_to.is_some() && !self.is_asked() {
             return Err(output::usage("--data-to is for data to an agent: add --to or --ssh"));
@@ -59,7 +59,7 @@ impl FarArgs {
         Ok(())
     }
 
-    /// Refuses several agents, for a command that has one far end; and what cannot be.
+    /// Does the checks of [`Self::check`] for a command that has one far end. Also refuses several agents.
     pub fn check_one(&self) -> anyhow::Result<()> {
         self.check()?;
         match &self.to[..] {
@@ -70,7 +70,7 @@ impl FarArgs {
         }
     }
 
-    /// Each agent by itself, where there are several.
+    /// The options of each agent, if there are several. Empty if there are fewer than two.
     pub fn several(&self) -> Vec<Self> {
         if self.to.len() < 2 {
             return Vec::new();
@@ -79,23 +79,23 @@ impl FarArgs {
         self.to.iter().map(one).collect()
     }
 
-    /// True where an agent is asked for.
+    /// True if the options name an agent.
     pub fn is_asked(&self) -> bool {
         !self.to.is_empty() || self.ssh.is_some()
     }
 
-    /// The first agent with its port, as far as one is given.
+    /// The first agent of `--to`, with the port of `--port` if one is given. `None` without `--to`.
     pub fn target(&self) -> Option<String> {
         let to = self.to.first()?;
         Some(match self.port {
             None => to.clone(),
-            // An IPv6 address without brackets is all address.
+            // The whole text is an IPv6 address without brackets, so it contains no port.
             Some(port) if to.parse::<Ipv6Addr>().is_ok() => format!("[{to}]:{port}"),
             Some(port) => format!("{to}:{port}"),
         })
     }
 
-    /// As another netcliff takes them.
+    /// The options as arguments for another netcliff process.
     pub fn as_arguments(&self) -> Vec<OsString> {
         let path = |path: &PathBuf| path.as_os_str().to_owned();
         let given = [

@@ -218,7 +218,7 @@ pub struct FindArgs {
 }
 
 impl FindArgs {
-    /// The settings by these options.
+    /// The settings of the search that the options give.
     pub fn settings(&self) -> Settings {
         Settings {
             quick: self.quick,
@@ -252,7 +252,7 @@ pub enum SendBy {
     Socket,
 }
 
-/// A name that QEMU's options and a socket's address can hold.
+/// Reads a name that QEMU's options and the address of a UNIX socket accept.
 fn socket_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if (1..=64).contains(&text.len()) && text.chars().all(fits) {
@@ -279,7 +279,7 @@ pub enum Meter {
     Soaker,
 }
 
-/// `best`, `ebpf` or `procfs`; the soaker changes what it measures.
+/// Reads `best`, `ebpf` or `procfs`. Refuses the soaker, because it changes the CPU time that it measures.
 pub(super) fn host_meter(text: &str) -> Result<Meter, String> {
     match text {
         "best" => Ok(Meter::Best),

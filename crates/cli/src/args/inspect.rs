@@ -54,7 +54,7 @@ pub struct InspectArgs {
 }
 
 impl InspectArgs {
-    /// The only interface to look at, however it was named.
+    /// The interface to look at, by `--if` or as an argument. `None`: all interfaces.
     pub fn interface(&self) -> Option<&str> {
         self.interface.as_deref().or(self.device.as_deref())
     }

@@ -20,16 +20,16 @@ pub fn size(text: &str, range: RangeInclusive<u32>, example: &str) -> Result<u32
     })
 }
 
-/// Highest number of a CPU: Linux has no more, so a higher one is a slip of the pen.
+/// Highest accepted number of a CPU. Linux has at most 8192 CPUs, so a higher number is a typing mistake.
 const MOST_CPUS: usize = 8192;
 
-/// The CPUs of two ends, each one or a list.
+/// Parses the CPUs of two ends. Each end is a CPU or a list of CPUs.
 pub fn cpu_lists(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
     let pair = text.split_once(',').and_then(|(a, b)| Some((cpu_list(a)?, cpu_list(b)?)));
     pair.ok_or("expected two CPU numbers, such as 0,1, or lists of them, such as 0-3,4-7 or 0+2,1+3".to_owned())
 }
 
-/// A number of a CPU, or `any`: no CPU is chosen.
+/// Parses the CPUs of two ends, or `any`, which gives two empty lists: no CPU is chosen.
 pub fn cpu_lists_or_any(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
     if text.trim() == "any" {
         Ok((Vec::new(), Vec::new()))
@@ -41,25 +41,25 @@ pub fn cpu_lists_or_any(text: &str) -> Result<(Vec<usize>, Vec<usize>), String> 
 /// CPUs of an end's threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cpus {
-    /// These; none: any.
+    /// These CPUs. Empty: any CPU.
     List(Vec<usize>),
     /// Distance in CPUs from the one that handles the flow's packets.
     Rx(u32),
 }
 
 impl Cpus {
-    /// The list; empty where no CPU is given.
+    /// The list. Empty for any CPU, and for [`Self::Rx`].
     pub fn list(&self) -> &[usize] {
         if let Self::List(cpus) = self { cpus } else { &[] }
     }
 
-    /// The distance from the packets' CPU.
+    /// The distance from the CPU that handles the packets. `None` for a list.
     pub fn rx(&self) -> Option<u32> {
         if let Self::Rx(distance) = self { Some(*distance) } else { None }
     }
 }
 
-/// Sender's and receiver's CPUs: lists, `rx+N`, or `any` for both.
+/// Parses the CPUs of sender and receiver: lists, `rx+N`, or `any` for both.
 pub fn cpus_or_any(text: &str) -> Result<(Cpus, Cpus), String> {
     let rx = |text: &str| -> Option<Result<Cpus, String>> {
         let rest = text.trim().strip_prefix("rx")?;
@@ -86,14 +86,14 @@ pub fn cpus_or_any(text: &str) -> Result<(Cpus, Cpus), String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuSet(pub Vec<usize>);
 
-/// `2`, `0,4-7`.
+/// Parses a set of CPUs, such as `2` or `0,4-7`.
 pub fn cpu_set(text: &str) -> Result<CpuSet, String> {
     let lists: Option<Vec<Vec<usize>>> = text.split(',').map(cpu_list).collect();
     let cpus: Option<Vec<usize>> = lists.map(|lists| lists.concat()).filter(|cpus| cpus.len() <= MOST_CPUS);
     cpus.map(CpuSet).ok_or_else(|| "expected numbers of CPUs, such as 2 or 0,4-7".to_owned())
 }
 
-/// `0`, `0-3`, `0+2`.
+/// Parses the CPUs of one end, such as `0`, `0-3` or `0+2`. `None` if the text is invalid or the list too long.
 fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu <= MOST_CPUS);
     let run = |text: &str| match text.split_once('-') {
@@ -102,7 +102,7 @@ fn cpu_list(text: &str) -> Option<Vec<usize>> {
     };
     let runs: Option<Vec<_>> = text.split('+').map(run).collect();
     let cpus: Vec<usize> = runs?.into_iter().flatten().take(MOST_CPUS + 1).collect();
-    // Runs may name a CPU twice, but not so often that the list is longer than there can be CPUs.
+    // A CPU may be named twice, but the list may not be longer than the largest number of CPUs.
     (cpus.len() <= MOST_CPUS).then_some(cpus)
 }
 
@@ -116,7 +116,7 @@ pub fn byte(text: &str) -> Result<u8, String> {
     number.ok_or_else(|| "expected a whole number from 0 to 255, such as 16 or 0x10".to_owned())
 }
 
-/// An address, no name.
+/// Parses an IP address. Refuses names.
 pub fn address(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| "expected an IP address such as 127.0.0.1 or ::1; a name is for --to".to_owned())
 }
@@ -128,7 +128,7 @@ pub fn device(text: &str) -> Result<String, String> {
     if fits { Ok(text.to_owned()) } else { Err("expected the name of a network device, such as eth0".to_owned()) }
 }
 
-/// A name to find a run by: nothing that `compare` would take for a number, `last` or a file.
+/// Parses a name for a run. Refuses numbers, `last` and paths, which `compare` would not read as a name.
 pub fn run_name(text: &str) -> Result<String, String> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     let fits =
@@ -140,13 +140,13 @@ pub fn run_name(text: &str) -> Result<String, String> {
         .to_owned())
 }
 
-/// An address with a port.
+/// Parses an IP address with a port.
 pub fn listening(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9940, 0.0.0.0:9940 or [::1]:9940".to_owned())
 }
 
-/// A time; a number alone is in seconds, as iperf3 and ping have it.
+/// Parses a time (s). As in iperf3 and ping, a number without a unit is in seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();
     match text.parse::<f64>() {
@@ -156,11 +156,11 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How often a line is written (s); None: never.
+/// Interval between lines (s). `None`: no lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LineInterval(pub Option<f64>);
 
-/// How often a line is written: at most a day; 0 is never, as iperf3 has it.
+/// Parses an interval between lines of at most a day. As in iperf3, 0 means no lines.
 pub fn line_interval(text: &str) -> Result<LineInterval, String> {
     let seconds = seconds(text)?;
     if seconds > 86_400.0 {
@@ -202,12 +202,12 @@ fn with_unit(text: &str, unit: &str, prefixes: &[(char, &str)]) -> String {
     prefixed.unwrap_or_else(|| if is_number(text) { format!("{text}{unit}") } else { text.to_owned() })
 }
 
-/// Since when runs are listed.
+/// Earliest start of the runs that are listed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Since {
-    /// This UTC date, perhaps with a time, as `results list` writes them.
+    /// A UTC date, with or without a time, in the form that `results list` prints.
     Date(String),
-    /// So long ago (s).
+    /// This long before now (s).
     Ago(f64),
 }
 
@@ -235,7 +235,7 @@ pub fn since(text: &str) -> Result<Since, String> {
 mod tests {
     use super::*;
 
-    /// A list is never longer than there can be CPUs, however often its runs name them.
+    /// A list is not longer than the largest number of CPUs, even if it names CPUs several times.
     #[test]
     fn lists_of_cpus_have_a_bound() {
         assert_eq!(cpu_lists("0-2+1,3"), Ok((vec![0, 1, 2, 1], vec![3])));

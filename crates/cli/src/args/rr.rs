@@ -14,7 +14,8 @@ use super::numbers::{self, cpu_lists, whole};
 use super::wait::WaitArgs;
 use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
 
-/// A request without a response for this long is lost (s), and to a guest, whose CPU may stand for a second where QEMU emulates it.
+/// Time without a response after which a request is lost (s), and the same for a guest, whose CPU may pause for a
+/// second if QEMU emulates it.
 const TIMEOUT_S: f64 = 1.0;
 const GUEST_TIMEOUT_S: f64 = 10.0;
 
@@ -142,7 +143,7 @@ pub struct RrArgs {
 }
 
 impl RrArgs {
-    /// True where the server is on another host, or in a guest.
+    /// True if the server is on another host or in a guest.
     pub fn between_hosts(&self) -> bool {
         self.far.is_asked() || self.model().is_some()
     }
@@ -152,7 +153,7 @@ impl RrArgs {
         self.timeout.unwrap_or(if self.model().is_some() { GUEST_TIMEOUT_S } else { TIMEOUT_S })
     }
 
-    /// The NIC of the guest in which the server is.
+    /// The NIC of the guest in which the server runs. `None` without a guest.
     pub fn model(&self) -> Option<Model> {
         self.testbed.model()
     }
@@ -166,9 +167,9 @@ impl RrArgs {
 /// Forms of `--busy-poll`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BusyPoll {
-    /// The ends ask again and again.
+    /// Both ends poll their sockets without sleeping.
     Spin,
-    /// SO_BUSY_POLL (us).
+    /// The kernel polls the device for this time (SO_BUSY_POLL, us).
     Kernel(u32),
 }
 

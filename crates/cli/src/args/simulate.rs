@@ -87,7 +87,7 @@ fn slice(text: &str) -> Result<f64, String> {
     width_s.ok_or_else(|| "expected a time above zero, such as 1ms".into())
 }
 
-/// A trace of this many arrivals is some 500 MB of JSON.
+/// Largest number of arrivals in a trace. Such a trace is about 500 MB of JSON.
 const LONGEST_TRACE: u64 = 1_000_000;
 
 fn trace_packets(text: &str) -> Result<u64, String> {

@@ -238,17 +238,17 @@ pub struct StreamArgs {
 }
 
 impl StreamArgs {
-    /// Pacing of each flow (bit/s); `None` without.
+    /// Pacing of each flow (bit/s). `None`: no pacing.
     pub fn pace_bps(&self) -> Option<u64> {
         self.rate.and_then(|pace| pace.0)
     }
 
-    /// True where the far end is another host, or a guest.
+    /// True if the far end is another host or a guest.
     pub fn between_hosts(&self) -> bool {
         self.far.is_asked() || self.model().is_some()
     }
 
-    /// The NIC of the guest that is the far end, where one is.
+    /// The NIC of the guest that is the far end. `None` if the far end is not a guest.
     pub fn model(&self) -> Option<Model> {
         self.testbed.and_then(Testbed::model)
     }
@@ -383,7 +383,7 @@ fn window(text: &str) -> Result<u32, String> {
     numbers::size(text, 1..=1 << 30, "256K")
 }
 
-/// What the kernel takes: TCP_MIN_MSS to MAX_TCP_WINDOW of net/tcp.h.
+/// Parses the size of the largest segment. The range is that of the kernel: TCP_MIN_MSS to MAX_TCP_WINDOW in net/tcp.h.
 fn segment(text: &str) -> Result<u32, String> {
     numbers::size(text, 88..=32_767, "1460B")
 }

@@ -229,8 +229,8 @@ pub struct AdaptArgs {
     pub wait: WaitArgs,
 }
 
-/// What makes a device poll by a timer as long as packets come: two empty polls, 50 us apart, before the interrupt comes back, as
-/// `tune plan --objective cpu` proposes.
+/// Default of `--poll`. With these settings a device polls by a timer while packets arrive. Its interrupt is enabled
+/// again after two empty polls, 50 us apart. `tune plan --objective cpu` proposes the same settings.
 const POLL: [&str; 2] = ["gro_flush_timeout=50us", "napi_defer_hard_irqs=2"];
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -300,9 +300,9 @@ pub struct TryArgs {
 /// An entry of `--metric`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metric {
-    /// JSON pointer.
+    /// JSON pointer to the value.
     pub pointer: String,
-    /// Which way is better; None: as `--higher` says.
+    /// Whether higher values are better. `None`: as `--higher` says.
     pub higher_is_better: Option<bool>,
 }
 
@@ -319,7 +319,8 @@ fn metric(text: &str) -> Result<Metric, String> {
 }
 
 impl WishArgs {
-    /// As the planner takes it; None: a file was given.
+    /// The options in the form that the planner needs. `None` if the options name a plan (`--plan`) instead of an
+    /// objective.
     pub fn wish(&self) -> Option<Wish> {
         Some(Wish {
             objective: self.objective?,

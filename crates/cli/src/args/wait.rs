@@ -8,7 +8,7 @@ use netcliff_host::journal::{HostLock, JournalError, StateDir};
 
 use crate::output;
 
-/// The longest that is waited for (s): a week.
+/// Longest time that `--wait` accepts (s): a week.
 const LONGEST_S: f64 = 604_800.0;
 
 /// What is done while another run measures or changes this host: of this user or, where it is seen, of another.
@@ -34,7 +34,7 @@ fn limit(text: &str) -> Result<f64, String> {
 }
 
 impl WaitArgs {
-    /// From now on, in this process.
+    /// Applies the options to this process, for every later lock of the host.
     pub fn begin(&self) {
         if self.no_wait {
             HostLock::go_on_beside_others();
@@ -43,9 +43,11 @@ impl WaitArgs {
         HostLock::wait_for_others(self.wait.map(Duration::from_secs_f64), told);
     }
 
-    /// Keeps other runs away from a measurement that changes nothing of this host, as long as what comes back lives; what else
-    /// is said of it. Nothing has to be cleaned up after it, so that it goes on where no lock is available for want of a
-    /// directory, and with --no-wait beside a run of the same user.
+    /// Takes the host's lock for a measurement that changes nothing of this host. Other runs wait while the returned
+    /// lock exists. The strings are notes for the result.
+    ///
+    /// Such a measurement leaves nothing to restore. Therefore it also runs without a lock if the lock's directory
+    /// cannot be used, or if `--no-wait` is given and a run of the same user has the lock.
     pub fn hold(&self) -> anyhow::Result<(Option<HostLock>, Vec<String>)> {
         match StateDir::default_for_user().and_then(|state| HostLock::acquire_and_replay(&state)) {
             Ok((lock, replayed)) => Ok((Some(lock), replayed.left_over())),

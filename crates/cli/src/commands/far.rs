@@ -33,8 +33,8 @@ const CHANGING_S: f64 = 20.0;
 /// Time for which `find` waits for the far end (s). Both ends then end within 5 s, even if a killed process takes long
 /// to close its connections.
 pub const FIND_S: f64 = 4.0;
-/// Time for which `find` waits for a host whose service it overloads (s). Requests may keep the agent from its CPU for
-/// a trial of 5 s.
+/// Time for which `find` waits for a host whose service it overloads (s). The requests of a trial may keep the agent
+/// off the CPU for 5 s.
 pub const LOADED_S: f64 = 10.0;
 
 /// A session with an agent that has answered.

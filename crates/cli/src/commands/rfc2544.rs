@@ -42,7 +42,8 @@ use crate::live;
 use crate::output;
 use progress::Progress;
 
-/// Wait for residual frames after trials shorter than a second (s). A trial that loses a frame waits for all of it.
+/// Wait for residual frames after trials shorter than a second (s). A trial that loses a frame waits for the whole
+/// time.
 const SHORT_SETTLE_S: f64 = 0.2;
 
 /// Shortest length of the profiled trial (s), and how far its load is below the throughput, as a share.
@@ -108,7 +109,7 @@ pub fn run(args: &Rfc2544Args, store_args: &StoreArgs) -> anyhow::Result<ExitCod
     };
     found.fingerprint = Some(host.clone());
     let profiles = if args.profile { at_throughput(args, &settings, &found, &stop)? } else { Profiles::default() };
-    // A failure of one must not lose the other.
+    // An error of the store must not prevent the output, and an error of the output must not prevent the storing.
     let kept = kept.map_or(Ok(()), |kept| keep(kept, &host, &found));
     show(args, &found)?;
     profiles.show(args.json, store.as_ref())?;
@@ -126,7 +127,7 @@ fn at_throughput(
     found: &Rfc2544Report,
     stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Profiles> {
-    // The tester is netcliff itself, and no part of the device.
+    // The tester is netcliff itself. It is not part of the device under test.
     let cpus = args.cpu.iter().map(|(_, router)| *router as usize).collect();
     let mut profiles = Profiles::new(true, Sampled { cpus, without_own: true })?;
     for size in &found.sizes {

@@ -87,7 +87,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
         row.report.notes.extend(own_namespace.clone());
         row.provenance.elapsed_s = Some(now_unix_s() - row.provenance.started_unix_s);
     }
-    // A failure of one must not lose the other.
+    // An error of the store must not prevent the output, and an error of the output must not prevent the storing.
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         if let Some(fingerprint) = found.rows.first().and_then(|row| row.fingerprint.as_ref()) {
             store.set_fingerprint(run, fingerprint)?;

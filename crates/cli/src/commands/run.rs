@@ -128,7 +128,7 @@ fn refuse(args: &RunArgs, flags: &[(&str, bool)], why: &str) -> anyhow::Result<(
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     plan: Arc<Plan>,
     /// Tasks to answer.

@@ -1,4 +1,4 @@
-//! `netcliff serve`: the explorer, and the store next to it.
+//! `netcliff serve`: serves the explorer, a page that predicts and simulates in the browser, and the runs of the store.
 
 mod connections;
 mod guard;

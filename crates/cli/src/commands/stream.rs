@@ -77,7 +77,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         options.guest = Some(guest.vm.describe());
         options.template.near.netns = Some(guest.vm.netns());
         options.template.near.cpu = options.template.near.cpu.or(guest.vm.near_cpu());
-        // It has one.
+        // The guest has one CPU.
         options.template.far.cpu = options.template.far.cpu.or(Some(0));
     }
     let there = agent.as_ref().map(|agent| agent.address).or(agents.first().map(|agent| agent.address));
@@ -86,7 +86,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     {
         *address = there;
         if args.block.is_none() && args.burst.is_none() {
-            // A datagram fills a frame of IPv6, too.
+            // Datagrams to an IPv6 address have a smaller default size, so that each of them fits a frame.
             options.blocks_bytes = vec![args.method.default_block_bytes(&options.template.channel)];
         }
     }
@@ -138,7 +138,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     }
     let mut found = found?;
     found.warnings.extend(own_namespace.into_iter().chain(beside).chain(limits));
-    // A failure of one must not lose the other.
+    // An error of the store must not prevent the output, and an error of the output must not prevent the storing.
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &found.fingerprint)?;
         store.finish_document(run, found.partial, &found)?;

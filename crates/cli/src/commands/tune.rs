@@ -213,7 +213,7 @@ fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let mut session = Session::new(&lock);
     make(&mut session, &args.wish, &plan)?;
     let applied = session.keep()?;
-    // Whoever reads what follows may take any time for it.
+    // Release the lock first, because the reader of the output may be slow.
     drop(lock);
     say(&applied, args.json)?;
     if plan.changes_channels() && args.wish.plan.is_some() {

@@ -1,4 +1,5 @@
-//! `netcliff tune adapt` on a veth in namespaces of the test's own: switched by real packets, set back at every end.
+//! `netcliff tune adapt` on a veth in namespaces that the test makes: real packets cause the switches, and the settings
+//! are restored however the program ends.
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
@@ -33,7 +34,7 @@ impl Bed {
             && ip(&["-n", a, "link", "set", "v0", "up"])
             && ip(&["-n", b, "addr", "add", "10.98.0.2/24", "dev", "v1"])
             && ip(&["-n", b, "link", "set", "v1", "up"])
-            // Packets of a sender with TSO pass a veth's NAPI by.
+            // Packets of a sender with TSO bypass the NAPI of the receiving veth.
             && ip(&["netns", "exec", a, "ethtool", "-K", "v0", "tso", "off"])
             && ip(&["netns", "exec", b, "ethtool", "-K", "v1", "gro", "on"]);
         assert!(made, "the namespaces of the test cannot be made");
@@ -82,7 +83,7 @@ impl Bed {
             let socket = UdpSocket::bind("10.98.0.1:0").unwrap();
             let end = Instant::now() + length;
             while Instant::now() < end {
-                // Nobody listens: refusals come back as errors.
+                // No socket listens there. Errors of the refused datagrams are ignored.
                 (0..20).for_each(|_| drop(socket.send_to(&[0; 18], "10.98.0.2:9")));
                 thread::sleep(Duration::from_millis(1));
             }
@@ -219,7 +220,7 @@ fn a_device_that_goes_and_another_owner() {
     let running = Running::of(bed.inside(1, &home, &args));
     let load = bed.load(Duration::from_secs(1));
     assert!(bed.become_values(["50000", "2"]));
-    // Another program's value: switching back does not overwrite it without a message.
+    // Another program sets a value. netcliff reports this, and still restores the values from before its start.
     let write = "echo 3 > /sys/class/net/v1/napi_defer_hard_irqs";
     assert!(ip(&["netns", "exec", &bed.0[1], "sh", "-c", write]));
     let ended = running.end(PATIENCE);

@@ -22,7 +22,7 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// `--memory` of the agents here, and the memory that they may use in addition (MiB).
 const MEMORY_MIB: u64 = 64;
 const BESIDE_MIB: u64 = 64;
-/// Seeds of the drawn orders: of the short form and the long one.
+/// Seeds of the random requests: for the short form of the test and for the long one.
 const SEED: u8 = 17;
 const LONG_SEED: u8 = 117;
 /// Longest time from SIGTERM to the end of an agent, whatever it does, on a busy machine.
@@ -62,12 +62,12 @@ fn draw(seed: u8, count: usize) {
         assert!(most_mib < MEMORY_MIB + BESIDE_MIB, "{most_mib} MiB after order {number} of seed {seed}: {order:?}");
     }
     say(&format!("{count} orders of seed {seed}: {done} carried out, at most {} KiB in memory", most_kib(&agent)));
-    // The drawing reaches both sides of the limits.
+    // Some random requests are accepted and some are refused.
     assert!(done > count / 20 && done < count, "{done} of {count}");
     leaves(agent);
 }
 
-/// A client with the key asks for whatever it likes: the agent keeps within its memory, and leaves on SIGTERM.
+/// A client with the key sends random requests. The agent stays within its memory limit, and ends on SIGTERM.
 #[test]
 fn drawn_orders_keep_an_agent_within_its_memory() {
     draw(SEED, 150);
@@ -92,8 +92,8 @@ fn transfer(changes: serde_json::Value) -> AgentRequest {
     ("transfer", order)
 }
 
-/// One window per byte: each window is counted and reported, with some KiB on its way to the client. Without a limit
-/// this once took 3.8 GiB.
+/// A measurement window for each byte: the agent counts and reports each window. Without a limit, such a test once took
+/// 3.8 GiB of memory.
 #[test]
 fn windows_are_bounded_and_counted() {
     let home = Home::new();
@@ -106,7 +106,7 @@ fn windows_are_bounded_and_counted() {
     assert!(refused.contains("windows is 4294967295 of 1 flows: expected at most 16384"), "{refused}");
     let refused = session.start("transfer", &windows(16_384).1).expect_err("too much memory").to_string();
     assert!(refused.contains("no memory") && refused.contains("64MiB"), "{refused}");
-    // All that fit, filled to the last and reported.
+    // A number of windows that fits the memory limit: all of them are filled and reported.
     let ready = session.start("transfer", &windows(10_000).1).expect("it fits");
     let mut data = stream(SocketAddr::new(LOOPBACK, ready.ports[0]), &ready.token, 0).expect("it is let in");
     data.set_nonblocking(false).expect("a socket");
@@ -145,8 +145,8 @@ fn messages_are_small_when_they_are_read() {
     leaves(agent);
 }
 
-/// Tests that wait for events that never come: for a flow, for a block that is due in a thousand years, for the end of
-/// another's data.
+/// Tests that wait for events that never come: for a flow, for a block that is due in a thousand years, for data to
+/// end.
 #[test]
 fn an_agent_leaves_whatever_its_clients_wait_for() {
     let home = Home::new();
@@ -169,12 +169,12 @@ fn an_agent_leaves_whatever_its_clients_wait_for() {
         let flows =
             settings["flows"].as_u64().expect("a number") as u32 * if settings["direction"] == "both" { 2 } else { 1 };
         let target = SocketAddr::new(LOOPBACK, ready.ports[0]);
-        // Nobody comes to the first.
+        // No flow connects to the first test.
         let data: Vec<TcpStream> =
             (0..flows).filter_map(|flow| (number > 0).then(|| stream(target, &ready.token, flow)).flatten()).collect();
         held.push((session, data));
     }
-    // Peers that have begun a handshake.
+    // Clients that have not completed the handshake.
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&address).expect("it listens")).collect();
     std::thread::sleep(Duration::from_millis(700));
     leaves(agent);

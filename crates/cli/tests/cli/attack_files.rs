@@ -48,13 +48,13 @@ fn run_bare(home: &Home, script: &str) -> Vec<Vec<String>> {
     let calls = dir.join("calls");
     let _ = fs::remove_file(&calls);
     for tool in ["ethtool", "sysctl", "ip", "ynl", "hwstamp_ctl", "id"] {
-        // One line a call, words apart by a character that no name has.
+        // One line for each call, with tabs between the words, because no name contains a tab.
         let stub = format!("#!/bin/sh\n{{ printf '%s\\t' {tool} \"$@\"; echo; }} >> {}\n", calls.display());
         let path = bin.join(tool);
         fs::write(&path, stub).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // Nothing of the machine is written: other files stand for the kernel's.
+    // Replace the kernel's paths by files of the test, so that nothing of this machine is written.
     let root = dir.display().to_string();
     let text = script.replace("/proc/", &format!("{root}/proc/")).replace("/sys/", &format!("{root}/sys/"));
     fs::create_dir_all(dir.join("proc")).unwrap();
@@ -105,7 +105,7 @@ fn names_from_a_capture_are_words_in_every_file_that_is_generated() {
             "{name}: {conf}"
         );
     }
-    // No kernel has such an interface name: it would end a line, or its word.
+    // The kernel refuses such interface names. In a script, they would end a line or a word.
     for name in ["x rx 2; id >P9 #", "x\nid >PWN", "a/../../b"] {
         let dir = capture(&home, "refused", name);
         refusal(&home, &["tune", "plan", "--objective", "cpu", "--from", &dir], 2, &["no name of an interface"])
@@ -113,7 +113,7 @@ fn names_from_a_capture_are_words_in_every_file_that_is_generated() {
     }
 }
 
-/// A plan for this host, with a step as somebody else writes it.
+/// Writes a plan for this host that contains the given setting, as an attacker could write it.
 fn plan_file(home: &Home, name: &str, setting: &str, more: &str) -> String {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let cpus: Vec<u32> = online
@@ -382,7 +382,8 @@ fn ctrl_backslash_leaves_nothing_behind() {
     assert_eq!(namespaces_of(pid), [""; 0]);
 }
 
-/// Runs netcliff as another user, if that user can execute this binary.
+/// Without HOME, a user's directories are not in the temporary directory. The test runs netcliff as another user, if
+/// that user can execute this binary.
 #[test]
 fn without_a_home_nothing_lies_in_the_temporary_directory() {
     if !has(Need::Root) || !has_program("setpriv") {

@@ -138,7 +138,7 @@ fn a_reader_that_stops_holds_no_testbed() {
     for command in ["stream", "rr"] {
         let args = [command, "--testbed", "netns", "--time", "1s", "--repeats", "1", "-i", "1ms"];
         let (reader, mut writer) = std::io::pipe().unwrap();
-        // Full from the start.
+        // Fill the pipe before the run starts.
         fill(&mut writer);
         let errors = writer.try_clone().unwrap();
         let mut child = home.command(args).stdin(Stdio::null()).stdout(writer).stderr(errors).spawn().unwrap();
@@ -152,7 +152,7 @@ fn a_reader_that_stops_holds_no_testbed() {
         let rescued = names(&home.path("")).into_iter().find(|name| name.starts_with("netcliff-stdout-"));
         let page = fs::read_to_string(home.path(&rescued.expect("the page that nobody read"))).unwrap();
         assert!(page.lines().count() > 5, "{command}: {page}");
-        // Once more while it runs.
+        // The same, with a signal during the measurement.
         let args = [&args[..4], &["60s"], &args[5..]].concat();
         let (second, mut writer) = std::io::pipe().unwrap();
         fill(&mut writer);
@@ -167,7 +167,7 @@ fn a_reader_that_stops_holds_no_testbed() {
     }
 }
 
-/// Counting of drops ends, too, when its reader has stopped.
+/// `drops` also ends by a signal if its reader has stopped.
 #[test]
 fn a_reader_that_stops_holds_no_tracer() {
     let home = Home::new();
@@ -340,7 +340,7 @@ fn a_device_is_no_store() {
     let experiment = home.experiment();
     home.netcliff(["run", &experiment, "--db", &db]).assert().success();
     assert_eq!((mode(Path::new(&db)), mode(&home.path("new")), mode(&home.path("new/of"))), (0o600, 0o700, 0o700));
-    // One that is there keeps the mode that its user gave it.
+    // A store that exists keeps the mode that its user gave it.
     fs::set_permissions(&db, fs::Permissions::from_mode(0o644)).unwrap();
     home.netcliff(["results", "list", "--db", &db]).assert().success();
     assert_eq!(mode(Path::new(&db)), 0o644);
@@ -393,7 +393,7 @@ fn an_interface_whose_name_is_no_text_is_counted() {
         let sample = format!("netcliff_interface_packets_total{{interface=\"{name}\"");
         assert!(text.contains(&sample), "{text}{}", String::from_utf8_lossy(&watch.stderr));
     }
-    // No script for an interface that it could not name.
+    // There is no script for an interface whose name a script cannot contain.
     let (script, told) = (String::from_utf8_lossy(&plan.stdout), String::from_utf8_lossy(&plan.stderr));
     let is_refused = plan.status.code() == Some(2) && told.contains("a script cannot hold");
     assert!(is_refused || !script.contains('\u{fffd}'), "{script}{told}");

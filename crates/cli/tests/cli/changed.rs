@@ -145,7 +145,7 @@ fn an_rfc2544_whose_link_goes_says_why() {
         // The device under test: it has two ports, the tester's ends have one each.
         let router = || namespaces_of(run.pid()).into_iter().find_map(|space| Some((router_port(&space)?, space)));
         assert!(bed::within(PATIENCE, || router().is_some()), "no testbed");
-        // Whichever trial is running then: they follow each other.
+        // Trials follow each other, so one of them is running then.
         std::thread::sleep(2 * INTO);
         let (device, space) = router().expect("it is there");
         let (change, told): (&[&str], _) = match what {
@@ -162,7 +162,7 @@ fn an_rfc2544_whose_link_goes_says_why() {
     }
 }
 
-/// A port that is up, of a namespace that has two.
+/// Name of a port that is up. `None` unless the namespace has two of them.
 fn router_port(space: &str) -> Option<String> {
     let listed =
         std::process::Command::new("ip").args(["-n", space, "-o", "link", "show", "type", "veth", "up"]).output();
@@ -179,7 +179,7 @@ fn a_change_at_the_far_end_is_told_by_its_agent() {
     let Some(bed) = bed::Bed::new("changed") else { return };
     let (near, far) = (Home::new(), Home::new());
     let key = bed::key(&far);
-    // Patient: this host may be too busy for heartbeats every second.
+    // Permit a long silence, because this host may be too busy for heartbeats every second.
     let listening = ["agent", "--listen", bed::AGENT, "--key", &key, "--silence", "30s"];
     let mut agent = Running::of(bed.inside(1, &far, &[], &listening));
     agent.until("agent listens on", PATIENCE);
@@ -218,7 +218,7 @@ fn a_thread_that_is_moved_makes_a_stream_partial() {
     });
     for thread in entries(format!("/proc/{}/task", run.pid()).as_ref()) {
         let thread = Pid::from_raw(thread.parse().expect("a number"));
-        // It may have ended just now.
+        // The thread may have ended just now.
         let _ = sched_setaffinity(thread, &both);
     }
     let ended = run.end(PATIENCE);

@@ -18,7 +18,7 @@ fn keys(value: &Value) -> Vec<&str> {
     keys
 }
 
-/// The shares of the CPU, which are all there and together make one CPU.
+/// Checks that each share of the CPU is from 0 to 1, and that their sum is 1.
 fn check_cpu(outcome: &Value) {
     let cpu = outcome["cpu"].as_object().expect("cpu");
     for name in ["interrupt", "poll", "protocol", "application", "available"] {
@@ -124,8 +124,8 @@ fn a_simulation_reaches_its_precision() {
         let [low, value, high] = ["low", "value", "high"].map(|key| figure[key].as_f64().unwrap());
         assert!((high - low) / 2.0 <= 0.0101 * value, "{pointer}: {figure}");
     }
-    // The exact chain of docs/theory/chains.md; three half widths of 1 % at 99 % leave no room for chance under a fixed
-    // seed.
+    // The exact value is in docs/theory/chains.md. The tolerance is three times the half width (1 %) of a 99 %
+    // interval, and the seed is fixed, so that the test does not fail by chance.
     let mean_us = 1e6 * number_at(&record, "/outcome/latency_s/mean");
     assert!((mean_us / 14.73 - 1.0).abs() < 0.03, "{mean_us} us");
 }
@@ -256,7 +256,7 @@ fn saved_records_come_back_as_they_were() {
     assert!(home.stdout(["results", "show"]).contains("20.0 kpps"));
     assert!(home.stdout(["results", "list"]).contains("predict"));
     assert!(home.default_db().exists());
-    // A store of one's own.
+    // A store that the user names.
     let db = home.text("elsewhere/own.db");
     home.stdout(["simulate", "--rate", "1kpps", "--packets", "1000", "--db", &db]);
     assert_eq!(home.json_lines(["results", "list", "--json", "--db", &db])[0]["kind"], "simulate");

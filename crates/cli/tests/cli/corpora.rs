@@ -1,7 +1,7 @@
 //! Runs the inputs that fuzzing stored (`fuzz/corpus/*.tar.zst`) through the function of their target. Neither
 //! libFuzzer nor nightly Rust is needed. `scripts/attack/fuzz.sh` searches for new inputs, and unpacks the archives.
 
-// Targets that are not replayed here use the rest of it.
+// Fuzz targets that are not replayed here use the remaining functions of these modules.
 #[allow(dead_code)]
 #[path = "../../../../fuzz/src/bytes.rs"]
 mod bytes;

@@ -63,7 +63,8 @@ fn what_cannot_be_asked_is_a_sentence() {
     }
 }
 
-/// Without the right, the kernel's counters are shown, with the reason. Options that need eBPF are refused.
+/// Without the permission to use eBPF, the kernel's counters are shown, with the reason. Options that need eBPF are
+/// refused.
 #[test]
 fn without_the_right_counters_remain() {
     if !has(Need::Root) || !has(Need::Ebpf) || !has_program("setpriv") {

@@ -116,7 +116,7 @@ fn what_differs_at_the_far_host_is_told_by_a_comparison() {
             .as_array()
             .into_iter()
             .flatten()
-            // A link that was made a moment ago may not be up for all yet.
+            // The state is ignored, because a new link may be reported as up only later.
             .filter(|change| {
                 change["name"].as_str().is_some_and(|name| name.contains("nic.") && !name.ends_with(".state"))
             })

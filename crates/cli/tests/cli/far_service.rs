@@ -9,7 +9,7 @@ use crate::common::running::{Ended, Running};
 use crate::common::{Home, number_at};
 use crate::schema::printed;
 
-/// The longest a short run may take next to other work.
+/// Longest permitted duration of a short run, next to other work.
 const WHOLE: Duration = Duration::from_secs(120);
 
 /// Returns datagrams after 1 ms of CPU time for each: less than 1000 per second.

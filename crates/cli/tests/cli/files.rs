@@ -132,7 +132,7 @@ fn stores_that_cannot_be() {
     for (db, why) in [(nowhere, "/proc/netcliff"), (dir.as_str(), "directory"), (&prose, "not a database")] {
         let reading = [&["results", "list"][..], &["results", "show"]];
         let writing = [&["predict", "--rate", "1kpps", "--host", "pentium4-2530mhz"][..], &["find"]];
-        // A reading command makes no store, and a missing one has no runs.
+        // A command that only reads does not make a store. A store that does not exist has no runs.
         for command in reading.into_iter().filter(|_| db != nowhere).chain(writing) {
             let args: Vec<&str> = command.iter().copied().chain(["--db", db]).collect();
             let said = refusal(&home, &args, 1, &[db, why, "--db FILE"]).unwrap_or_else(|wrong| panic!("{wrong}"));

@@ -11,11 +11,11 @@ use netcliff_host::testbed::Permission;
 use netcliff_testkit::{Need, has, has_namespaces, retried};
 use serde_json::Value;
 
-/// The longest a whole short run may take, in a debug build next to other work.
+/// Longest permitted duration of a whole short run, in a debug build next to other work.
 const WHOLE: Duration = Duration::from_secs(280);
-/// The longest wait for an early stage.
+/// Longest wait for an early stage.
 const EARLY: Duration = Duration::from_secs(60);
-/// The longest from Ctrl-C to the end.
+/// Longest permitted time from Ctrl-C to the end.
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
 
 /// The test's turn, because two runs would disturb each other. `None`, reported as skipped, if this machine cannot run
@@ -33,7 +33,7 @@ fn named_namespaces() -> bool {
 }
 
 fn quick(home: &Home, more: &[&str]) -> Running {
-    // A small socket: chains of few states.
+    // A small socket buffer, so that the model's chains have few states.
     let short =
         "find --quick --trial 100ms --loss 1e-3 --repeats 1 --searches 3 --socket-buffer 256KiB --seed 3 --json";
     Running::start(home, &short.split(' ').chain(more.iter().copied()).collect::<Vec<_>>())
@@ -111,7 +111,8 @@ fn check_page(path: &std::path::Path) {
     assert!(page.matches(explorer).count() <= 1, "the page asks what if once, where it has costs");
     let page = page.replace(explorer, "");
     for outside in ["src=\"http", "href=\"http", "<link", "@import", "url(", "<script src"] {
-        // A figure's curves are cut at its own frame: that names a part of the page.
+        // Curves are clipped at the frame of their figure. `url(#...)` refers to this frame, which is a part of the
+        // page.
         assert!(!page.replace("url(#", "").contains(outside), "self-contained pages have no {outside}");
     }
 }
@@ -186,7 +187,7 @@ fn on_loopback_without_exact_accounting() {
     assert!(finding["host"]["testbed"].as_str().unwrap().starts_with("loopback"));
     let limits = finding["host"]["limits"].to_string();
     assert!(limits.contains("loopback") || limits.contains("127.0.0.1"), "what it costs: {limits}");
-    // The page goes where the records go.
+    // The page is in the directory of the records.
     let reports = home.default_db().with_file_name("reports");
     check_page(&reports.join(entries(&reports).first().expect("a page in the data directory")));
 

@@ -10,12 +10,12 @@ use crate::schema::printed;
 use netcliff_testkit::{Need, Shared, Turn, has, turn};
 use serde_json::Value;
 
-/// The longest a short run may take, in a debug build next to other work.
+/// Longest permitted duration of a short run, in a debug build next to other work.
 const WHOLE: Duration = Duration::from_secs(280);
-/// The longest an end may go on after the other has gone.
+/// Longest permitted time until an end stops after the other end has gone.
 const GONE: Duration = Duration::from_secs(5);
 
-/// A short run, of small chains.
+/// A short run, with small chains of the model.
 const SHORT: &str =
     "find --quick --trial 100ms --loss 1e-3 --searches 1 --socket-buffer 64KiB --json --if near0 --sender-cpu 0";
 
@@ -94,7 +94,7 @@ fn a_generator_in_an_agent_loads_this_host() {
     steer(&bed, &near, 0, "2");
     let args = find(&["--from", CONTROL, "--from", SECOND, "--key", &key, "--max-rate", "150kpps"]);
     let mut run = Running::of(bed.inside(0, &near, &[], &args));
-    // It is whole in the test below.
+    // The test below makes a complete run.
     run.until("measuring the cliff", WHOLE);
     run.signal("INT");
     let finding = found(&run.end(PATIENCE));
@@ -157,7 +157,8 @@ fn what_cannot_be_loaded_is_a_sentence() {
     let agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
     from(&agent, &[], &["far0 also carries the control connection", "--i-know"]);
     from(&agent, &["--i-know", "--their-if", "none0"], &["none0 does not exist here"]);
-    // The test's own addresses besides those of the control connection. Another host seems to answer for one of them.
+    // The device gets addresses of the test before that of the control connection; then a neighbour entry names another
+    // hardware address for one of them.
     let [(space, device, address), (far_space, far_device, _)] = bed.ends();
     let set = |space: &str, args: &str| {
         assert!(ip(&[&["-n", space], &args.split(' ').collect::<Vec<_>>()[..]].concat()), "{args}")
@@ -292,7 +293,7 @@ fn a_cut_control_connection_ends_the_load_within_a_second() {
     let (near, far) = (Home::new(), Home::new());
     let key = key(&far);
     let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
-    // This end sends, and waits for an agent that it cannot hear of any more. A trial takes longer than the test.
+    // This end sends, and its control connection to the agent is cut. A trial is longer than the test.
     let long =
         ["find", "--quick", "--trial", "20s", "--json", "--if", "near0", "--sender-cpu", "0", "--max-rate", "20kpps"];
     let mut run = Running::of(bed.inside(0, &near, &[], &[&long[..], &["--of", CONTROL, "--key", &key]].concat()));
@@ -450,7 +451,7 @@ fn whichever_end_is_killed_the_other_ends_and_no_load_stays() {
             }
             assert!(within(GONE, || is_silent(&bed, &near, loaded)), "{way}, {victim} killed: the load goes on");
             if victim == "client" {
-                // The agent is free for the next.
+                // The agent accepts the next run.
                 let mut next = Running::of(bed.inside(0, &near, &[], &find(&[way, CONTROL, "--key", &key])));
                 next.until("looking for the rough cliff", PATIENCE);
                 next.signal("INT");

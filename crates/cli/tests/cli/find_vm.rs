@@ -15,11 +15,11 @@ use crate::common::{Home, refusals};
 use crate::schema::printed;
 use netcliff_testkit::{has_namespaces, not_applicable};
 
-/// The longest that a debug build takes to boot a guest and send to it.
+/// Longest time that a debug build takes to boot a guest and send to it.
 const BOOT: Duration = Duration::from_secs(180);
-/// The longest that a run may go on without its guest.
+/// Longest time that a run may continue without its guest.
 const LOST: Duration = Duration::from_secs(60);
-/// The longest that something may stay after a kill.
+/// Longest time until everything is removed after a kill.
 const GONE: Duration = Duration::from_secs(5);
 
 /// A file with the head of a bzImage of this release.
@@ -114,7 +114,8 @@ fn what_a_guest_does_not_have_is_refused_before_it_boots() {
     );
 }
 
-/// Both directions, with the guest's own CPU and counts; and settings of its driver, with those that cannot act named.
+/// Streams in both directions report the CPU time and the counts of the guest. Settings of its driver are applied;
+/// those without an effect are named.
 #[test]
 fn a_guest_receives_and_sends_and_its_driver_is_set() {
     let Some((kernel, home, _one)) = room_for_a_guest() else { return };
@@ -220,7 +221,7 @@ fn a_guest_is_loaded_and_leaves_nothing() {
     assert_eq!(finding["host"]["at"], "the guest");
     assert!(finding["generator"]["ceiling_pps"]["value"].as_f64().is_some_and(|pps| pps > 1e4), "{finding}");
     assert!(left().is_empty(), "{:?}", left());
-    // Killed in the middle.
+    // The run is killed while it loads the guest.
     let mut run = Running::start(&home, &args);
     run.until("looking for the rough cliff", BOOT);
     assert_eq!(left().len(), 1, "the guest runs");
@@ -270,7 +271,7 @@ fn a_guest_that_hangs_is_named() {
     assert!(ended.stderr.contains("the guest is gone: nothing heard for 30 s"), "{}", ended.stderr);
 }
 
-/// The link stays up for the driver of this device; its packets end nowhere.
+/// The driver of this device still reports a link, but its packets arrive nowhere.
 #[test]
 fn a_cable_that_is_pulled_is_named() {
     let pull = |_| {

@@ -9,7 +9,7 @@ use netcliff_testkit::{Need, has};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Trials so short that they show that it works, not how fast this machine is.
+/// The trials are very short: they show that the command works, not how fast this machine is.
 const SMALL: &str = r#"
 title = "small"
 kind = "forwarding"
@@ -46,7 +46,8 @@ fn set_ups_are_measured_kept_and_shown_again() {
     assert_eq!(rows.len(), 2, "{found}");
     for row in rows {
         assert_eq!(row["frame"], "64B");
-        // A loaded machine may lose frames at any load; that a figure or its reason is there does not depend on it.
+        // A loaded machine may lose frames at any load. Therefore a sample has a figure or a reason why the figure is
+        // missing.
         for sample in row["samples"].as_array().expect("samples") {
             assert!(sample["throughput_pps"].as_f64().is_some_and(|pps| pps > 0.0) || sample["missing"][0].is_string());
         }

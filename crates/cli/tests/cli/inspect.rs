@@ -66,7 +66,8 @@ fn json_holds_what_was_read_and_what_looks_wrong() {
     assert_eq!(text.lines().count(), 1);
 }
 
-/// A device that no scheme describes has the reason in its place; what a driver does not report is named next to it.
+/// For a device that no scheme describes, the page has the reason in place of the scheme, and names what the driver
+/// does not report.
 #[test]
 fn a_device_without_a_scheme_says_why() {
     let home = Home::new();

@@ -48,7 +48,7 @@ fn users_see_each_other_and_wait_or_go_on() {
         return;
     }
     let home = Home::new();
-    // A place where user nobody can run it, whatever directory it was built in.
+    // Copy the binary to a place where user nobody can execute it.
     fs::copy(env!("CARGO_BIN_EXE_netcliff"), home.path("netcliff")).unwrap();
     let open = |name: &str, mode| fs::set_permissions(home.path(name), Permissions::from_mode(mode)).unwrap();
     fs::create_dir(home.path("nobody")).unwrap();

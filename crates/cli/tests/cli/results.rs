@@ -77,7 +77,7 @@ fn every_kind_of_run_has_a_page_a_table_and_comes_back_from_a_file() {
             assert!(told.status.success() && said.contains(&format!("figure written to {svg}")), "{said}");
             assert!(std::fs::read_to_string(&svg).unwrap().starts_with("<svg"), "{kind}");
         }
-        // Out, refused the second time, over it, and back.
+        // Export; a second export is refused, and is done with --force. Then import the file.
         let json = home.text(&format!("{kind}-out.json"));
         home.stdout(["results", "export", kind, "-o", &json]);
         refusal(&home, &["results", "export", kind, "-o", &json], 2, &[&json, "--force"]).unwrap();
@@ -133,7 +133,7 @@ fn runs_are_listed_by_what_they_are() {
     refusal(&home, &["results", "list", "--kind", "transfers"], 2, &["transfers", "forwarding, transfer, stream"])
         .unwrap();
     refusal(&home, &["results", "show", "--name", "two"], 2, &["--name two", "results show"]).unwrap();
-    // The state of a kind without records has none to count.
+    // For a kind without records, the list shows `-` as their number.
     let file = home.file("rfc2544.json", RFC2544);
     home.stdout(["results", "import", &file]);
     let listed = home.stdout(["results", "list", "--kind", "rfc2544"]);

@@ -40,7 +40,8 @@ fn every_test_is_made_kept_and_shown_again() {
     let sizes = found["sizes"].as_array().expect("sizes");
     assert_eq!(sizes.iter().map(|size| size["frame"].as_str()).collect::<Vec<_>>(), [Some("64B"), Some("imix")]);
     for size in sizes {
-        // A loaded machine may lose frames at any load; that a figure or its reason is there does not depend on it.
+        // A loaded machine may lose frames at any load. Therefore a size has a figure or a reason why the figure is
+        // missing.
         let had = size["throughput"]["found"][0]["lower_pps"].as_f64();
         assert!(had.is_some_and(|pps| pps > 0.0) || size["missing"][0].is_string(), "{size}");
         assert!(size["seen"]["sent"].as_u64().is_some_and(|sent| sent > 0) && size["seen"]["corrupt"] == 0, "{size}");
@@ -72,7 +73,8 @@ fn a_capture_is_replayed_through_the_router() {
     let packets = [18, 1472, 200, 18, 2000].into_iter().enumerate();
     let packets = packets.map(|(n, payload)| (1000 + (n % 2) as u16, payload));
     std::fs::write(&file, pcap_of_udp(100, packets)).expect("it is written");
-    // The last packet was a frame of that length: with the usual MTU it is counted as fragments.
+    // The last packet is longer than a frame of the usual MTU. Without `mtu=9000` it would be read as several
+    // fragments.
     let file = format!("{file},mtu=9000");
     let short = ["--trial", "50ms", "--max", "10kpps", "--rest", "0s", "--repeats", "2", "--width", "20%", "--json"];
     for more in [&["--forwarding", "route"][..], &["--ipv6", "--both-ways"]] {
@@ -252,7 +254,7 @@ fn in_its_second_search(home: &Home) -> Option<Running> {
     Some(run)
 }
 
-/// Searches of a bisection too coarse to take long, wherever the throughput is.
+/// Arguments for searches by a coarse bisection, which are short whatever the throughput is.
 fn searches<'a>(frames: &'a str, searches: &'a str) -> Vec<&'a str> {
     let start = ["rfc2544", "throughput", "--search", "binary", "--frames", frames, "--searches", searches];
     [&start[..], &["--trial", "50ms", "--max", "20kpps", "--rest", "0s", "--width", "20%", "--json"]].concat()

@@ -17,7 +17,7 @@ const ROUTER_MAC: &str = "02:00:00:00:0a:01";
 struct Bed {
     tester: String,
     router: String,
-    /// Lock among tests: each needs the CPU to keep its schedule.
+    /// Lock that keeps the tests apart: each of them needs a CPU to send on time.
     _turn: netcliff_testkit::Turn,
 }
 
@@ -151,7 +151,8 @@ fn frames_go_through_a_router_between_two_ports() {
             size["seen"]["sent"].as_u64().is_some_and(|sent| sent >= 1000) && size["seen"]["corrupt"] == 0,
             "{size}"
         );
-        // A loaded machine may lose frames at any load; that a figure or its reason is there does not depend on it.
+        // A loaded machine may lose frames at any load. Therefore a size has a figure or a reason why the figure is
+        // missing.
         let had = size["throughput"]["found"][0]["lower_pps"].as_f64();
         assert!(had.is_some_and(|pps| pps > 0.0) || size["missing"][0].is_string(), "{size}");
         let instruments = &found["instruments"];
@@ -269,7 +270,7 @@ fn a_sending_port_that_disappears_at_once_is_told_in_a_partial_report() {
     for send in ["packet", "xdp"] {
         let Some(bed) = bed_or_skip() else { return };
         let home = Home::new();
-        // Before the flat-out run comes a rest, in which the rings are open.
+        // Before the sender's highest rate is measured, there is a pause in which the sender's rings are already open.
         let args = ["--trial", "60s", "--max", "5kpps", "--rest", "3s", "--json", "--send-by", send];
         let child = bed.netcliff(&home, &args).spawn().expect("it starts");
         std::thread::sleep(Duration::from_millis(1500));
@@ -353,7 +354,7 @@ fn a_killed_run_leaves_no_program() {
         child.kill().expect("it is ours");
         panic!("no program was attached: {:?}", child.wait_with_output());
     }
-    // `ip netns exec` becomes the program it starts, so that this is netcliff.
+    // `ip netns exec` replaces itself by the program that it starts, so this process is netcliff.
     child.kill().expect("it is ours");
     child.wait().expect("it is ours");
     assert!(comes_true(&|| bed.ports() == before), "{}", bed.ports());

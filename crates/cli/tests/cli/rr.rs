@@ -330,7 +330,7 @@ fn wrong_usage() {
             (&["agent", "--memory", "1KiB"], &["--memory", "'1KiB'", "at least 1MiB"]),
         ],
     );
-    // Nobody is there: a failure, not wrong usage.
+    // If no agent is there, this is a failure and not wrong usage.
     let told = ["no-such-host.invalid has no address", "a name that resolves here"];
     refusal(&home, &["rr", "--to", "no-such-host.invalid"], 1, &told).expect("told");
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
@@ -341,7 +341,7 @@ fn wrong_usage() {
 #[test]
 fn flows_use_the_cpus_of_a_list_round_robin() {
     let home = Home::new();
-    // CPU 0, which surely exists, twice: each flow has to find its far end.
+    // CPU 0, which always exists, is listed twice. Each flow must find its own far end.
     let short = ["rr", "--testbed", "loopback", "--time", "100ms", "--warm-up", "20ms", "--repeats", "1", "--json"];
     for transport in ["tcp", "udp", "unix"] {
         let spread = home.json([&short[..], &["--flows", "3", "--cpu", "0+0,0+0", "--transport", transport]].concat());

@@ -240,7 +240,7 @@ fn claims_of_several_files_are_one_table() {
     let guest = "engines = [\"wire\"]\n[[device]]\ntestbed = \"vm:e1000e\"\nsettings = [\"rx-usecs=no\"]\n[traffic]\n\
                  rates = \"2kpps,5kpps\"\n[[mark]]\nx = \"5kpps\"\ny = \"5kpps\"\nlabel = \"delivers\"\nsource = \"s\"\n\
                  on = \"rx-usecs=no\"\ntolerance = \"5%\"\n";
-    // A mark that cannot fail ends it all before anything is run.
+    // A mark that can never fail is refused before any file is run.
     let guest_file = home.file("guest.toml", guest);
     let binary = home.text("binary.md");
     std::fs::write(&binary, [0xff, 0xfe, 0]).expect("a file");

@@ -98,7 +98,7 @@ fn names_of(args: &[String]) -> Option<&'static [&'static str]> {
 
 /// The schema that an object belongs to, by its keys. `None` if no schema fits.
 fn told_by(object: &Value) -> Option<&'static str> {
-    // A key of each that those before it do not have.
+    // For each schema, a key that objects of the schemas before it do not have.
     const TELLING: [(&str, &str); 18] = [
         ("event", "adapt"),
         ("calibration", "find"),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::common::running::{Running, namespaces_of};
 use crate::common::{Home, entries, number_at, refusals};
 
-/// The longest a short run may take next to other work.
+/// Longest permitted duration of a short run, next to other work.
 const WHOLE: Duration = Duration::from_secs(120);
 
 /// Sends datagrams back. Each takes 4 ms, so that it answers at most 250 a second. Writes its process id; ends after
@@ -151,11 +151,11 @@ fn a_service_that_does_not_work_is_named_with_its_last_words() {
     refused("/no/such/service", "http:/", &[], &["was not found", "/no/such/service"]);
     let wrong = format!("python3 {} 80 {} 503", home.file("web.py", HTTP), home.text("pid"));
     refused(&wrong, "http:/", &[], &["not as http does", "503"]);
-    // Elsewhere than it is looked for.
+    // The service listens on another port than the expected one.
     let elsewhere = format!("python3 {} 8080 {} 200", home.text("web.py"), home.text("pid"));
     refused(&elsewhere, "http:/", &[], &["refused", "it listens on", ":8080"]);
     assert!(is_gone(&home, "web.py"));
-    // One that ends while it is measured.
+    // A service that ends while it is measured.
     let tired = echo(&home, 150);
     let more = ["--match", "0:2", "--port", "5300"];
     let (found, stderr) = whole(&home, &short(&tired, "udp:0000aabb", &more), 1);

@@ -211,7 +211,7 @@ fn wrong_usage_of_an_agent() {
     refusal(&home, &["stream", "--to", &free.to_string()], 1, &["cannot reach an agent"]).expect("told");
 }
 
-/// Two namespaces: with offloads a packet at the device is larger than the MTU, without them none is.
+/// Two namespaces: with offloads, packets at the device are larger than the MTU; without offloads, no packet is.
 #[test]
 fn between_namespaces_with_offloads_on_and_off() {
     if !has_namespaces() {

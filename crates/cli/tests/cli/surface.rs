@@ -115,7 +115,7 @@ fn rights_of_every_command() {
     assert!(absent.is_empty(), "docs/reference/rights.md has no row for {absent:?}");
 }
 
-/// `-h` is for a screen, by topic, with what every command has at the end; `--help` is complete.
+/// `-h` is short: options by topic, those of every command at the end. `--help` is complete.
 #[test]
 fn short_help_is_short() {
     let home = Home::new();

@@ -104,7 +104,7 @@ fn both_versions_of_ip_are_compared_in_one_run() {
     let levels: Vec<_> = rows.iter().map(|row| row["levels"].to_string()).collect();
     assert!(levels.contains(&r#"["udp","6","1500"]"#.to_owned()), "{levels:?}");
     assert!(found["not_had"].to_string().contains("IPv6 needs 1280 at least"), "{found}");
-    // A limited link carries less of what has longer headers.
+    // A limited link carries less payload if the headers are longer.
     let slow = of("ip = [\"4\", \"6\"]\nrate = [\"10Mbit/s\"]\n\n[figure]\ny = \"link_share\"\n");
     let found = home.json(["run", &slow, "--repeats", "1", "--json"]);
     let carries = [0, 1].map(|row| number_at(&found, &format!("/rows/{row}/carries_bps")));

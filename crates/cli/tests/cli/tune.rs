@@ -1,4 +1,4 @@
-//! `netcliff tune`: plans for a captured host; apply, undo and try on a veth in a namespace of the test's own.
+//! `netcliff tune`: plans for a captured host; apply, undo and try on a veth in a namespace that the test makes.
 
 use crate::common::{Home, say};
 use crate::schema::printed;
@@ -166,7 +166,7 @@ fn tried_in_turns_and_kept_only_when_better() {
     let Some(bed) = Bed::new("try") else { return };
     let home = Home::new();
     let wish = &MTU[..6];
-    // A measurement that knows: the MTU itself.
+    // The measured figure is the MTU itself, so that the trial's result is exact.
     let command = "cat /sys/class/net/v0/mtu";
     let attempt = |more: &[&str]| {
         let args = [&["tune", "try", "--rounds", "3"][..], wish, more, &["--", "sh", "-c", command]].concat();
@@ -289,7 +289,7 @@ fn several_figures() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("/latency/p99_s"), "{wrong:?}");
 }
 
-/// A signal ends what measures, with all that it started, and everything is set back.
+/// A signal ends the measuring command with all processes that it started, and the settings are restored.
 #[test]
 fn a_signal_sets_back() {
     let Some(bed) = Bed::new("signal") else { return };
@@ -371,7 +371,7 @@ fn faults() {
         assert!(told.contains("v2 MTU could not be set to 9000") && told.contains("everything was set back"), "{told}");
     }
 
-    // An interface that has another name since.
+    // An interface that was renamed after the change.
     assert!(bed.inside(&home, &[&["tune", "apply"][..], &MTU].concat()).status().unwrap().success());
     for change in
         [&["link", "set", "v0", "down"][..], &["link", "set", "v0", "name", "was0"], &["link", "set", "was0", "up"]]

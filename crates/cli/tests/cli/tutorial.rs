@@ -49,7 +49,8 @@ fn form(line: &str) -> &str {
     line[..end].trim_end()
 }
 
-/// The first shown line that the output does not have after those before it.
+/// The first shown line that the output lacks. Shown lines must be in the output in the same order. `None` if no line
+/// is missing.
 fn missing<'a>(shown: &'a str, printed: &str) -> Option<&'a str> {
     let mut rest = printed.lines();
     shown
@@ -58,7 +59,7 @@ fn missing<'a>(shown: &'a str, printed: &str) -> Option<&'a str> {
         .find(|line| !rest.any(|one| one.starts_with(form(line))))
 }
 
-/// Removes the namespace that the page makes, also where a command fails.
+/// Removes the namespace that the page makes, also if a command fails.
 struct Practice;
 
 impl Drop for Practice {

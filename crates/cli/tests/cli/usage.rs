@@ -302,7 +302,7 @@ fn limits_and_predict_say_the_same_of_a_host() {
         assert!(words.contains(says), "{says}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    // Given by hand nothing is a range.
+    // If the number of frames per interrupt is given, the bound is not a range.
     let given = home.stdout(["limits", "--frames-per-interrupt", "8"].iter().chain(&host));
     assert!(given.starts_with("At most "), "{given}");
 }

@@ -1,25 +1,27 @@
 //! Procedure KN (S.-H. Kim, B. L. Nelson, "A fully sequential procedure for indifference-zone selection in simulation",
 //! ACM TOMACS 11(3), 2001): picks the system with the smallest mean.
 //!
-//! If the best mean is better than all others by at least delta, that system is picked with a probability of at least 1
-//! - alpha; otherwise, one within delta of the best is picked with that probability. The samples of a system are
-//!   independent and normal. Samples with the same number may depend on each other across systems (common random
-//!   numbers). This makes the procedure fast, because only the variances of differences count. c = 1, the authors'
-//!   choice.
+//! If the best mean is better than all others by at least delta, the procedure picks that system with a probability of
+//! at least `1 - alpha`. Otherwise, it picks a system within delta of the best with that probability. The samples of a
+//! system are independent and normal. Samples with the same number may depend on each other across systems (common
+//! random numbers). This makes the procedure fast, because only the variances of differences count. The constant c of
+//! the paper is 1, the authors' choice.
 //!
 //! Systems that are far from the best and vary much would delay the procedure. Therefore half of alpha is used for
 //! subset selection, as in B. L. Nelson, J. Swann, D. Goldsman, W. Song, "Simple procedures for selecting the best
 //! simulated system when the number of alternatives is large", Operations Research 49(6), 2001: a system is dropped if
-//! another one's mean is better by more than t S_il/sqrt(n). They do this once, on the first stage. Here it is done
-//! each time the number of samples has doubled, the n-th time with t at 1 - (alpha/2)/(2^n (k - 1)), so that the error
-//! of all looks together is at most alpha/2 (Bonferroni). KN uses the other half of alpha.
+//! the mean of another system is better by more than t S_il/sqrt(n). The authors do this once, after the first stage.
+//! This module does it each time the number of samples has doubled, the n-th time with t at
+//! `1 - (alpha/2)/(2^n (k - 1))`, so that the error of all looks together is at most alpha/2 (Bonferroni). KN uses the
+//! other half of alpha.
 
 use netcliff_stats::student_at;
 
 /// Parameters of the procedure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// k: number of systems that share the error. A number above that of the compared systems is conservative.
+    /// k: number of systems that share the error. With a number larger than that of the compared systems, the error is
+    /// smaller than alpha.
     pub systems: usize,
     /// n0: number of samples of each system at the start, at least 2.
     pub first: usize,

@@ -92,7 +92,7 @@ pub const SERVER_US: Quantity = cost("server_us_per_transaction", Dimension::Num
 pub const HOST_US: Quantity = cost("host_us_per_transaction", Dimension::Number);
 /// Highest load with loss at or below the target (pps).
 pub const CLIFF: Quantity = speed("cliff_pps", Dimension::Pps, Better::More);
-/// Highest load at which a service keeps its promise (requests/s).
+/// Highest load at which a service meets its limits of loss and response time (requests/s).
 pub const CLIFF_RPS: Quantity = speed("cliff_rps", Dimension::PerSecond, Better::More);
 /// CPU time per packet (s).
 pub const PER_PACKET: Quantity = cost("per_packet_s", Dimension::Seconds);

@@ -116,7 +116,8 @@ fn a_loss_that_chance_explains_is_inconclusive() {
     assert_eq!(back.gate.map(|gate| gate.outcome), Some(Outcome::Inconclusive));
 }
 
-/// Many slow-downs by exactly the share: they fail, and pass, at most as often as the level permits.
+/// Compares many pairs of runs that differ by exactly the permitted share. The gate fails at most as often as the level
+/// permits, and it passes at most as often.
 #[test]
 fn at_the_bar_both_answers_are_rare() {
     const RUNS: u32 = 400;

@@ -1,4 +1,4 @@
-//! Experiments that are formulas: they give curves without tasks.
+//! Experiments that only evaluate formulas. They give curves without tasks.
 
 use netcliff_core::Figure;
 use netcliff_core::experiment::{BadValue, Curve, Dot, Mlfrr, Polled, Roofline};

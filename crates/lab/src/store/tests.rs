@@ -114,7 +114,7 @@ fn the_default_place_follows_xdg() {
     assert_eq!(with(&[("XDG_DATA_HOME", "/data")]), at("/data/netcliff/records.db"));
     assert_eq!(with(&[("HOME", "/home/u")]), at("/home/u/.local/share/netcliff/records.db"));
     assert_eq!(with(&[("XDG_DATA_HOME", "relative"), ("HOME", "/root")]), at("/root/.local/share/netcliff/records.db"));
-    // No place that all users can write to.
+    // Without a home directory there is no default path. A directory that all users can write to would not be safe.
     assert_eq!((with(&[]), with(&[("HOME", "")])), (None, None));
 }
 

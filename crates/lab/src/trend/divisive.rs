@@ -2,18 +2,18 @@
 //! point analysis of multivariate data", JASA 109, 2014, with exponent 1), as used for performance results by Daly et
 //! al. (ICPE 2020).
 //!
-//! A permutation test judges the split that maximises the energy distance between its sides: how often does a shuffled
-//! series have a split that is at least as good? If this is rare, the series is divided there, and each part is tested
-//! in turn. The method assumes no distribution, and an outlier is not a change of level.
+//! A permutation test judges the split that maximises the energy distance between its sides. It counts how often a
+//! shuffled series has a split that is at least as good. If this is rare, the series is divided there, and each part is
+//! tested in turn. The method assumes no distribution, and an outlier is not a change of level.
 //!
 //! A single split hardly detects a level that comes and goes, because one of its sides contains both levels. Therefore
-//! the stretch whose mean is furthest from that of the rest is also tested (circular binary segmentation; Olshen et
-//! al., Biostatistics 5, 2004), both tests at half the level.
+//! a second test uses the stretch whose mean differs most from the mean of the rest (circular binary segmentation;
+//! Olshen et al., Biostatistics 5, 2004). Each of the two tests has half the level.
 
 use netcliff_core::math::SplitMix64;
 
-/// Smallest number of values on each side of a change. The energy within a side needs two; with two, a pair of outliers
-/// would count as a level.
+/// Smallest number of values on each side of a change. The energy within a side needs two values. With two values only,
+/// a pair of outliers would count as a level.
 pub const LEAST: usize = 3;
 
 /// A split of a series into two parts.
@@ -155,8 +155,9 @@ mod tests {
         change_points(values, 0.05, 199, 7).iter().map(|split| split.at).collect()
     }
 
-    /// 60 series: each change is found within one value of its place. With three tests at 5 % in each series, 14 % have
-    /// additional ones. More than 18 of 60, the critical value here, has probability 0.0008 (binomial).
+    /// 60 series: each change is detected within one value of its position. With three tests at 5 % in each series, 14
+    /// % of the series have additional changes. More than 18 of 60, the critical value here, have probability 0.0008
+    /// (binomial).
     #[test]
     fn steps_of_three_deviations_and_more_are_found_where_they_are() {
         /// Levels with their lengths, and where they change.
@@ -179,8 +180,8 @@ mod tests {
         assert!(missed.is_empty() && further <= 18, "missed {missed:?}, further changes in {further} of 60");
     }
 
-    /// Without a change, at most the level of series show one. 5 % of 200 is 10; more than 20, the critical value here,
-    /// has probability 0.0008 (binomial).
+    /// In series without a change, the share of false changes is at most the level. 5 % of 200 is 10; more than 20, the
+    /// critical value here, have probability 0.0008 (binomial).
     #[test]
     fn noise_alone_shows_a_change_as_seldom_as_the_level_says() {
         let false_alarms = (0..200)

@@ -55,10 +55,10 @@ fn points() -> Vec<Point> {
             points.push(point(scheme, kpps, 1024, 256));
             points.push(with_costs(point(scheme, kpps, 1024, 256)));
         }
-        // Points such as `find` predicts: a late interrupt and wake-ups, with a ring and a socket of a host's size.
+        // Points such as `find` predicts: a late interrupt, wake-ups, and the ring and socket sizes of a real host.
         if scheme == "napi" {
             points.extend([250.0, 400.0].map(calibrated));
-            // Dropping that costs more than delivering, as between contended CPUs.
+            // A drop costs more than a delivery, as when CPUs contend for the socket's queue.
             let mut contended = calibrated(400.0);
             contended.host.socket_drop_cost = 1.5;
             points.push(contended);
@@ -186,7 +186,7 @@ fn holds(points: &[Point], packets: u64) {
     assert!(missed.len() as u32 <= bound, "{} of {compared} missed, bound {bound} ({grid}):\n{all}", missed.len());
 }
 
-/// Latencies that two independent simulations of 2e6 packets found: the model is right to a percent.
+/// Latencies of two independent simulations of 2e6 packets. The model agrees with them within 1 %.
 #[test]
 fn latencies_of_a_referee() {
     let model = ModelEngine::new(Fidelity::Exact).without_quantiles();

@@ -58,7 +58,7 @@ fn point(kind: &str, dice: &mut Dice) -> Point {
             if kind == "cold" {
                 dice.one(&COLD).to_owned()
             } else {
-                // As `netcliff find` calibrates.
+                // A host as `netcliff find` calibrates it.
                 host.interrupt_latency_s = dice.between(1e-6, 15e-6);
                 host.mask_s = 0.0;
                 "napi:backlog=true".to_owned()
@@ -66,7 +66,7 @@ fn point(kind: &str, dice: &mut Dice) -> Point {
         }
     };
     let saturation_pps = 1.0 / (host.service_s(64.0) + application_s);
-    // A moderated ring beyond saturation has interrupts so rarely that a simulation shows none.
+    // Beyond saturation, a moderated ring has interrupts so rarely that a simulation shows none.
     let most = if kind == "moderated napi" { 1.3 } else { 3.0 };
     Point::poisson(host, scheme.parse().expect("a scheme"), saturation_pps * dice.between(0.1, most))
 }
@@ -111,7 +111,7 @@ fn holds(kind: &str, first_seed: u64) {
         compared += 1;
         wrong.extend(out.into_iter().map(|out| format!("{out}; {} {point:?}", point.scheme)));
     }
-    // The model refuses what would take it too long: polling, most often.
+    // The model refuses points that take it too long, mostly with polling.
     assert!(compared * 3 >= points, "{kind}: {compared} of {points} compared");
     assert!(wrong.is_empty(), "{kind}: {} beyond the bound:\n{}", wrong.len(), wrong.join("\n"));
 }

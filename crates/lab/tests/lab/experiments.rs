@@ -144,7 +144,7 @@ fn computed_claims_hold_or_say_why_and_changed_curves_break_them() {
                 let changed = curves.iter().map(|curve| if on(curve) { change(curve) } else { curve.clone() });
                 checks(&mark, &changed.collect::<Vec<_>>()).iter().any(|check| check.within == Some(false))
             };
-            // The last is for values that are next to nothing.
+            // The last change is for values near 0.
             let stated = mark.interval.map(|(_, high)| high).filter(|high| high.is_finite()).or(mark.y).unwrap_or(0.0);
             let broken = [
                 breaks(&|curve| scaled(curve, 1e-3, 0.0)),
@@ -169,7 +169,7 @@ fn scaled(curve: &Curve, factor: f64, up: f64) -> Curve {
     Curve { dots, ..curve.clone() }
 }
 
-/// The curve with each value multiplied by its place along x.
+/// The curve with each value multiplied by its x.
 fn tilted(curve: &Curve) -> Curve {
     let dots = curve.dots.iter().map(|dot| Dot { y: (dot.y.value * dot.x).into(), ..*dot }).collect();
     Curve { dots, ..curve.clone() }
@@ -180,7 +180,7 @@ fn raised(curve: &Curve, by: f64) -> Curve {
     Curve { dots, ..curve.clone() }
 }
 
-/// The curve stretched to twice the places along x, with a constant value before.
+/// The curve with each x doubled, and with a constant value before.
 fn moved(curve: &Curve) -> Curve {
     let mut dots: Vec<Dot> = curve.dots.iter().map(|dot| Dot { x: 2.0 * dot.x, ..*dot }).collect();
     if let Some(first) = dots.first().copied() {
@@ -297,8 +297,8 @@ fn the_docs_have_every_claim() {
     assert!(!page.contains("no reason is known"), "a claim that does not hold has no reason");
 }
 
-/// The curve of eq. (1) (interrupts) bends at the rate that the formula gives, and the curves of polling never fall:
-/// the two forms of figure 1 of the NIC prototype's paper.
+/// The interrupt curve (eq. (1)) bends at the rate from the formula, and the polling curves never fall. Figure 1 of the
+/// paper on the NIC prototype shows these two shapes.
 #[test]
 fn the_mlfrr_curves_bend_at_the_formulas() {
     let (.., experiment) = files().into_iter().find(|(name, ..)| name == "mlfrr.toml").expect("mlfrr.toml");

@@ -1,4 +1,5 @@
-//! Frames through this kernel's forwarding, in namespaces the test makes: each way of forwarding, both families.
+//! Sends frames through this kernel's forwarding, in namespaces that the test makes: each way of forwarding, with IPv4
+//! and IPv6.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -106,7 +107,8 @@ fn ipv6_is_routed_and_tags_are_bridged() {
     }
 }
 
-/// Routes, neighbours and connections of many destinations, both ways.
+/// The kernel forwards flows to many destinations in both directions, so it has many routes, neighbours and
+/// connections.
 #[test]
 fn flows_to_many_destinations_are_forwarded() {
     let _turn = turn(Shared::Cpus);
@@ -124,7 +126,7 @@ fn flows_to_many_destinations_are_forwarded() {
     }
 }
 
-/// XDP forwards in the driver if that is possible, and reports it; also frames longer than a page.
+/// XDP forwards in the driver if that is possible, and reports its mode. It also forwards frames longer than a page.
 #[test]
 fn xdp_says_in_which_mode_it_forwards() {
     let _turn = turn(Shared::Cpus);

@@ -1,9 +1,9 @@
 //! Where packets of `rfc2544` and of `stream` over UDP went, with drops provoked in namespaces that the test makes.
 //!
 //! Every trial is exact: no packet is unexplained. Some kernels do not run the tracer's program at each drop
-//! (docs/accuracy.md); those drops are a row of their own, and where a counter of the router knows the place, it has to
-//! agree with that row to the packet. `NETCLIFF_PROVOKED_TRIALS=60` makes 60 of each kind and prints what was
-//! counted; `NETCLIFF_PROVOKED_ONLY="no route"` only the kinds whose name has these words.
+//! (docs/accuracy.md). These drops have a separate row. If a counter of the router counts the drops at the place, its
+//! value must agree exactly with the ledger, that row included. `NETCLIFF_PROVOKED_TRIALS=60` makes 60 trials of each
+//! kind and prints the counts. `NETCLIFF_PROVOKED_ONLY="no route"` runs only the kinds whose name contains these words.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -57,18 +57,18 @@ fn has_kind(need: Need, program: &str, what: &str) -> bool {
     both
 }
 
-/// Largest number of additional trials, which are made while the tracer misses too many of the drops.
+/// Largest number of additional trials. They run while the tracer misses too many of the drops.
 const MORE_TRIALS: u32 = 9;
 
-/// Each trial accounts for all packets, and loses some at the place where it is expected to.
+/// Checks that each trial accounts for all packets and loses some at the expected place.
 fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
     if std::env::var("NETCLIFF_PROVOKED_ONLY").is_ok_and(|part| !kind.contains(&part)) {
         return;
     }
     let trials: u32 = std::env::var("NETCLIFF_PROVOKED_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let (mut done, mut sent, mut lost, mut shown, mut not_shown, mut trials_not_shown) = (0, 0, 0, 0, 0, 0);
-    // This kernel may not run the tracer's program during much of one trial, so a bound on the drops missed by that
-    // needs more trials.
+    // This kernel may not run the tracer's program during much of one trial. A bound on the missed drops then needs
+    // more trials.
     while done < trials || (shown <= 10 * not_shown && place.is_some() && done < trials + MORE_TRIALS) {
         done += 1;
         let ledger = trial();
@@ -96,8 +96,8 @@ fn provoke(kind: &str, place: Option<At>, mut trial: impl FnMut() -> Ledger) {
     let _ = writeln!(std::io::stdout().lock(), "{said}");
 }
 
-/// A counter of the router's IP, which routes only the trial's packets, has the drops of that place, including those
-/// that the tracer does not see.
+/// A counter of the router's IP layer includes the drops at that place that the tracer does not see. The router routes
+/// only packets of the trial.
 fn is_counted(ledger: &Ledger, place: At, dropped: u64) {
     let no_route = ledger.counters.iter().find(|row| row.place == place && row.reason == "IpExt InNoRoutes");
     if let Some(counter) = no_route {
@@ -183,7 +183,7 @@ fn every_datagram_of_a_stream_is_accounted_for() {
         options
     };
     provoke("stream: paced", None, || trial(&paced(DatagramPath::Single)));
-    // A small buffer and a sender at full speed.
+    // A small buffer and a sender without pacing.
     for path in [DatagramPath::Single, DatagramPath::Batch, DatagramPath::Segmented, DatagramPath::SegmentedOut] {
         let mut flat_out = options(&rig, path);
         flat_out.template.options.receive_buffer_bytes = Some(4096);

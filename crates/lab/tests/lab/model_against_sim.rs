@@ -32,7 +32,7 @@ const SCHEMES: [&str; 16] = [
 ];
 const LOADS_PPS: [f64; 4] = [20e3, 70e3, 110e3, 220e3];
 const RINGS: [u64; 3] = [10, 32, 256];
-/// Schemes that are an M/G/1/K, for points with other service times and frame sizes.
+/// Schemes that the model solves as an M/G/1/K queue, for points with other service times and frame sizes.
 const GENERAL: [&str; 4] = [
     "ideal",
     "disable-enable:merged=false",
@@ -40,7 +40,8 @@ const GENERAL: [&str; 4] = [
     "coalesce:frames=8,usecs=50us,masked=true",
 ];
 fn services() -> [Service; 5] {
-    // Mostly one of two paths, now and then a cache miss, once in a hundred something long: cv 1.2.
+    // Most packets take one of two paths. Some have a cache miss, and 1 in 100 takes long. The coefficient of variation
+    // is 1.2.
     let measured = vec![(3e-6, 40.0), (4e-6, 45.0), (9e-6, 14.0), (60e-6, 1.0)];
     [
         Service::Deterministic,
@@ -88,7 +89,7 @@ fn general_points() -> Vec<Point> {
             for size in SIZES {
                 let mut point = point(scheme, load_pps, 32);
                 point.traffic.size = size.parse().expect("sizes");
-                // Heavier for long frames: the mix matters.
+                // Long frames cost more, so that the mix of sizes matters.
                 point.host.per_byte_s = 5e-9;
                 points.push(point);
             }
@@ -97,13 +98,14 @@ fn general_points() -> Vec<Point> {
     points.into_iter().filter(|point| !is_slow(point)).collect()
 }
 
-/// Whether a point takes too long for a test: a thousand sizes times two hundred nodes of a lognormal do.
+/// Whether a point takes too long for a test. This is true if the model combines a thousand sizes with two hundred
+/// nodes of a lognormal.
 fn is_slow(point: &Point) -> bool {
     matches!(point.host.service, Service::Lognormal { .. })
         && point.traffic.size.mixture().is_some_and(|m| m.len() > 10)
 }
 
-/// The figures that model and simulator both have: name, the model's value, the simulator's estimate.
+/// The figures that model and simulator both have: name, value of the model, estimate of the simulator.
 fn figures(model: &Outcome, sim: &Outcome) -> Vec<(&'static str, f64, Figure)> {
     let quantile = |outcome: &Outcome, pick: fn(&netcliff_core::outcome::Latency) -> Option<Figure>| {
         outcome.latency_s.as_ref().and_then(pick)
@@ -167,7 +169,7 @@ fn compare(points: &[Point], first_seed: u64, has_quantiles: bool) {
     );
 }
 
-/// Points whose sources change their rate every ten to a hundred packets; the second source is silent in between.
+/// Points whose sources change their rate every ten to a hundred packets. The second source is silent at times.
 fn modulated_points() -> Vec<Point> {
     let sources = ["mmpp:peak=3,busy=20%,stay=200us", "mmpp:peak=4,busy=25%,stay=100us"];
     let schemes =
@@ -206,8 +208,8 @@ fn general_times_and_frame_sizes() {
     compare(&points, 20_000, false);
 }
 
-/// napi behind a NIC's moderation: each condition alone and all together, with and without delivery of the interrupt
-/// and a register write.
+/// Points of napi behind a NIC's moderation: each condition alone and all together, with and without the costs of an
+/// interrupt's delivery and a register write.
 fn moderated_points() -> Vec<Point> {
     let schemes = [
         "napi:weight=8,rx_usecs=50us",
@@ -264,8 +266,8 @@ fn several_queues() {
     compare(&points, 60_000, false);
 }
 
-/// The model of dim is an approximation, so its results need not be within the intervals. The effects that it leaves
-/// out change latency and interrupts by at most a sixth, and the CPU time hardly.
+/// The model of dim is an approximation, so its results need not be within the intervals. The effects that it omits
+/// change latency and interrupts by at most a sixth, and the CPU time by at most 2 %.
 #[test]
 fn dim_is_near() {
     for profile in ["eqe", "cqe"] {
@@ -284,8 +286,9 @@ fn dim_is_near() {
     }
 }
 
-/// hybrid is an approximation where both its parts run. From below to above its hysteresis (110 to 120 kpps) and beyond
-/// saturation, mean latency is right within a tenth, packets and CPU within a fiftieth.
+/// The model of hybrid is an approximation where both parts of the scheme run. From below to above its hysteresis (110
+/// to 120 kpps) and beyond saturation, the mean latency is at most a tenth outside the simulator's interval, and
+/// packets and CPU at most a fiftieth.
 #[test]
 fn hybrid_is_near() {
     for scheme in ["hybrid:quota=3,up=120kpps,down=110kpps", "hybrid:period=40us,quota=8"] {

@@ -32,7 +32,7 @@ fn log(low: f64, high: f64) -> impl Strategy<Value = f64> {
 }
 
 prop_compose! {
-    /// Pauses of a few to some hundred services, at a tenth to one and a half times what the CPU can do.
+    /// Points with pauses as long as a few to some hundred services, at loads of 0.1 to 1.5 times the CPU's capacity.
     fn points()(
         protocol_s in log(1e-6, 8e-6), interrupt_s in log(0.2e-6, 5e-6), latency_s in log(0.5e-6, 20e-6),
         mask_s in log(0.1e-6, 1e-6), poll_s in log(0.1e-6, 2e-6), ring in 2..150_u64, pause_s in log(10e-6, 1e-3),

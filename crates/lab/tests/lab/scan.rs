@@ -16,12 +16,13 @@ use netcliff_model::bounds::MOST_LOSS;
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::{Effort, SimEngine, Start};
 
-/// Confidence of each of the two stages: a figure is out if both miss it on the same side, by chance once in 500 000.
+/// Confidence of each of the two stages. A figure counts as a disagreement if both stages miss it on the same side.
+/// Chance causes this once in 500 000 figures.
 const CONFIDENCE: f64 = 0.998;
 const PACKETS: u64 = 100_000;
-/// Packets of a third and a fourth stage. They run if the simulator saw no event that the model has, or if the model
-/// says that it is exact: rare events that come many at a time, such as interrupts of an overloaded ring that happens
-/// to empty, are not Poisson, and the interval of a short run does not contain them.
+/// Packets of a third and a fourth stage. They run if the simulator saw no event where the model has events, or if the
+/// model says that it is exact. Rare events that come many at a time are not Poisson, and the interval of a short run
+/// does not contain them. An example is the interrupts of an overloaded ring that empties by chance.
 const RARE_PACKETS: [u64; 2] = [20_000_000, 200_000_000];
 
 /// A random scheme with random options.
@@ -255,9 +256,9 @@ fn disagreements_of_a_few_points_are_bounded_by_notes() {
     assert_eq!(scan.report(), 0, "disagreements beyond what notes tell");
 }
 
-/// Cliff, and mean latency and interrupts at 0.6 of the cliff, by both engines, on a host as `netcliff find` calibrates
-/// it, with the settings of drivers: the table of docs/theory/chains.md. At the cliff 1 in 10 000 packets is lost, in
-/// bursts that a gap brings to the socket.
+/// Prints the table of docs/theory/chains.md: the cliff, and mean latency and interrupts at 0.6 of the cliff, from both
+/// engines. The host is as `netcliff find` calibrates it, with the settings of drivers. At the cliff 1 in 10 000
+/// packets is lost, because the packets that arrive during a gap reach the socket as a burst.
 #[test]
 #[ignore = "takes a minute: its table is in docs/theory/chains.md"]
 fn cliffs_of_moderated_napi() {

@@ -46,7 +46,7 @@ pub trait Carrier: Send + std::fmt::Debug {
     /// The far end is gone.
     fn stop(&mut self) -> Result<LoadReport, WireError>;
 
-    /// True where both ends read the same `CLOCK_MONOTONIC`.
+    /// Whether both ends read the same `CLOCK_MONOTONIC`.
     fn shares_clock(&self) -> bool;
 
     /// Facts of the host that sends. `None` if that host does not report them.

@@ -94,7 +94,7 @@ pub struct Cost {
 pub struct HostTicks {
     /// CPUs of the near end's host.
     pub near: Vec<SystemShares>,
-    /// CPUs of the far end's host. Empty if that is this host, or does not report them.
+    /// CPUs of the far end's host. Empty if the far end runs on this host, or its host does not report them.
     pub far: Vec<SystemShares>,
 }
 

@@ -41,7 +41,7 @@ pub struct FactorLevels {
 pub struct TransferRow {
     /// The level of each factor, in their order.
     pub levels: Vec<String>,
-    /// Its place on the x axis; absent: no setting varies along x.
+    /// Value of the configuration on the x axis; absent: no setting varies along x.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
     /// Payload that its link can carry (bit/s): full frames without a gap, without headers; absent: the link's rate is not
@@ -50,13 +50,13 @@ pub struct TransferRow {
     pub carries_bps: Option<f64>,
     /// The repeats, in the order of measurement.
     pub samples: Vec<StreamSample>,
-    /// Standard deviation of the drawn figure over the repeats; absent with fewer than two.
+    /// Standard deviation of the drawn figure over the repeats; absent with fewer than two repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standard_deviation: Option<f64>,
     /// Uncertainty of the mean of the drawn figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
-    /// Why repeats are missing; absent: none is.
+    /// Why repeats are missing; absent: no repeat is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
 }
@@ -89,7 +89,7 @@ pub(super) fn values(samples: &[StreamSample], measure: TransferMeasure, carries
     values.filter(|value| value.is_finite()).collect()
 }
 
-/// What a level of a factor does to a figure.
+/// Effect of a level of a factor on a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Effect {
@@ -133,7 +133,7 @@ pub struct TransferReport {
     /// Figures that are drawn together with `y`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<TransferMeasure>,
-    /// The setting along the x axis; absent: none varies along it.
+    /// The setting along the x axis; absent: no setting varies along it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<Key>,
     /// One row for each configuration.
@@ -149,9 +149,9 @@ pub struct TransferReport {
     /// Facts of the far end's host; absent: the far end runs on this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_fingerprint: Option<Fingerprint>,
-    /// How it was produced.
+    /// How the report was produced.
     pub provenance: Provenance,
-    /// True if it was stopped or a configuration was cut short.
+    /// True if the run was stopped or a configuration was cut short.
     pub partial: bool,
 }
 

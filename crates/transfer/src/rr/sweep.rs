@@ -27,7 +27,7 @@ pub struct Sweep {
     pub repeats: Repeats,
 }
 
-/// Result of a sweep, as the store keeps it.
+/// Result of a sweep, in the form that the store has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RrRun {

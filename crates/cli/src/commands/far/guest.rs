@@ -41,7 +41,8 @@ impl Guest {
             let vm = Vm::boot(options, *acceleration).map_err(refused)?;
             match answered(vm, *acceleration) {
                 Ok((session, vm)) => {
-                    // A router's tester runs in real time on its CPU: QEMU keeps to the others.
+                    // `settle` may move the thread that serves QEMU's devices to the sender's CPU. The tester of a
+                    // router uses that CPU with real-time priority, so QEMU stays on the other CPUs.
                     if !options.router {
                         vm.settle();
                     }

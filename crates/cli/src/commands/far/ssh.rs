@@ -14,7 +14,8 @@ use netcliff_remote::control::stream::Stream;
 
 use crate::output;
 
-/// ssh itself decides how long it tries; once connected, the agent answers at once.
+/// Time allowed until the agent answers (s). It includes the attempts of ssh to connect; once connected, the agent
+/// answers at once.
 pub const HANDSHAKE_S: f64 = 60.0;
 /// Time after which a line says what is waited for; a connection usually takes less.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -73,10 +74,10 @@ impl Ssh {
     /// The error that no agent answered, with ssh's output.
     pub fn failed(mut self, error: ControlError) -> anyhow::Error {
         self.waiting = None;
-        // An ssh that still tries to connect would stay.
+        // End an ssh that still tries to connect; it would otherwise stay.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // A connection that several share may keep its stderr open.
+        // If several ssh sessions share a connection, stderr may stay open. Do not wait for its end without a limit.
         for _ in 0..10 {
             if self.listener.is_finished() {
                 break;

@@ -70,7 +70,7 @@ fn file_name(run: &RunSummary) -> String {
     let safe = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let safe = |text: &str, longest| -> String { text.chars().map(safe).take(longest).collect() };
     let name = run.name.as_ref().map(|name| format!("-{}", safe(name, LONGEST.1)));
-    // A database may be anyone's: its kinds, too, are any text.
+    // A database may come from anyone, so its kinds may contain any text.
     format!("{}-{}{}.json", run.id, safe(&run.kind, LONGEST.0), name.unwrap_or_default())
 }
 

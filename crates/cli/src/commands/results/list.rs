@@ -76,7 +76,7 @@ fn lines(runs: &[RunSummary]) -> Vec<(String, String)> {
         let name = run.name.clone().unwrap_or_else(|| "-".to_owned());
         // Kinds with one result each have no records to count.
         let records = if has_records(&run.kind) { run.records.to_string() } else { "-".to_owned() };
-        // The database may be anyone's: no cell steers the terminal, or ends its line.
+        // The database may come from anyone: no cell may control the terminal or end its line.
         [run.id.to_string(), date, run.kind.clone(), name, run.state.clone(), records].map(|cell| plain(&cell))
     };
     let rows: Vec<[String; 6]> = [heads].into_iter().chain(runs.iter().map(row)).collect();

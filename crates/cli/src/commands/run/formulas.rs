@@ -1,4 +1,4 @@
-//! Experiments that are formulas: nothing to wait for, nothing to continue, nothing to keep in the store.
+//! Experiments that only evaluate formulas. They end at once, so they are neither continued nor stored.
 
 use std::process::ExitCode;
 
@@ -57,7 +57,7 @@ pub fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses options for sampled points.
+/// Refuses options of experiments with simulated or measured points.
 fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),

@@ -1,4 +1,4 @@
-//! A run as data, as a page, as a picture.
+//! Prints a run as data, as a page or as a picture.
 
 use netcliff_core::experiment::{Experiment, Task};
 use netcliff_core::units;
@@ -96,7 +96,7 @@ fn asked(run: &Run<'_>) -> Vec<(String, String)> {
         ("arrivals".to_owned(), join(grid.traffic.arrivals.0.iter().map(ToString::to_string).collect())),
         ("frames".to_owned(), join(grid.traffic.sizes.0.iter().map(ToString::to_string).collect())),
     ]);
-    // A device's run simulates as `find` does.
+    // Points of a device are simulated by `find`, with its sampling and not with that of the experiment.
     if grid.devices.is_empty() && grid.engines.iter().any(|engine| *engine != netcliff_core::EngineKind::Model) {
         asked.push(("sampling".to_owned(), format!("{effort}, {confidence} intervals, seed {}", run.plan.seed)));
     }

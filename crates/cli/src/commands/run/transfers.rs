@@ -153,7 +153,7 @@ impl experiments::Watch for Kept<'_, TransferReport> {
     }
 }
 
-/// Refuses options for points on engines.
+/// Refuses options of experiments with predicted or simulated points, then devices that do not fit the far end.
 fn refuse(args: &RunArgs) -> anyhow::Result<()> {
     let flags = [
         ("--engine", !args.engine.is_empty()),

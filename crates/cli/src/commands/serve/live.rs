@@ -22,8 +22,8 @@ use crate::commands::watch::moment_line;
 
 /// Interval between two readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Number of moments that wait for a slow reader. A reader that falls further behind is dropped. They are stored once
-/// for all readers.
+/// Largest number of samples that are queued for a slow reader. A reader that falls further behind is dropped. They are
+/// stored once for all readers.
 const BEHIND: usize = 8;
 /// Largest number of readers at once.
 const MOST_READERS: usize = 128;

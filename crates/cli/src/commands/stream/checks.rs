@@ -32,7 +32,8 @@ pub(super) fn all(
     if args.between_hosts() { of_agent(args, template) } else { Ok(()) }
 }
 
-/// Refuses options that the channel does not have. They are not ignored: a result is always that of the options given.
+/// Refuses options that the channel does not have. They are not ignored, because the result would not be that of the
+/// given options.
 fn of_channel(args: &StreamArgs) -> anyhow::Result<()> {
     let (name, tcp) = match args.carrier() {
         Carrier::Tcp | Carrier::Mptcp => ("tcp", true),

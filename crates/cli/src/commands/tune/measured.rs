@@ -35,7 +35,8 @@ impl From<io::Error> for Ended {
 
 /// Interval between checks of the program and of a stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time for a stop to arrive: a terminal signals the program as soon as us.
+/// Time for the flag of a stop to be set. A terminal signals the program and this process at the same time, so the
+/// program may end before the flag is set.
 const SAME_TIME: Duration = Duration::from_millis(100);
 /// A program that has not ended after this time is killed.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -87,7 +87,7 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     } else {
         drop(session);
     }
-    // Whoever reads the verdict may take any time for it.
+    // Release the lock first, because the reader of the verdict may be slow.
     drop(lock);
     tell(args, &plan, &trials, keep)?;
     Ok(if verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })

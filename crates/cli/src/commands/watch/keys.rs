@@ -24,7 +24,7 @@ impl Keys {
     /// There is no terminal to read from.
     pub fn listen() -> anyhow::Result<Self> {
         let stdin = std::io::stdin();
-        // crossterm chooses in this way.
+        // crossterm reads keys from the same terminal.
         let terminal = if stdin.is_terminal() {
             stdin.as_fd().try_clone_to_owned()
         } else {

@@ -1,4 +1,4 @@
-//! Two namespaces of a test's own as two hosts, an agent in one, its client in the other.
+//! Two network namespaces that a test makes and uses like two hosts, with an agent in one and its client in the other.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -110,7 +110,7 @@ pub fn within(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     is_so()
 }
 
-/// A key that both homes have.
+/// Makes a key file in `home`. Returns its path, which both ends can read.
 pub fn key(home: &Home) -> String {
     let key = home.text("key");
     home.netcliff(["agent", "--make-key", &key]).assert().success();

@@ -41,7 +41,7 @@ impl Home {
         self.path("state")
     }
 
-    /// The store used where no `--db` is given.
+    /// The store that is used without `--db`.
     pub fn default_db(&self) -> PathBuf {
         self.path("data/netcliff/records.db")
     }
@@ -98,7 +98,7 @@ impl Home {
         let lines = self.stdout(&args);
         let lines: Vec<Value> =
             lines.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect();
-        // All of one type: the ends differ.
+        // All lines have one type, so the first and the last are checked.
         lines.first().into_iter().chain(lines.last()).for_each(|line| crate::schema::check(&args, line));
         lines
     }
@@ -114,7 +114,7 @@ impl Home {
 /// The commands that a help text lists, without `help`.
 pub fn commands_in(help: &str) -> Vec<String> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // Deeper lines go on with the text of the one before.
+    // Lines with more indent continue the text of the line before.
     let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
 }

@@ -161,7 +161,7 @@ fn rr() -> impl Strategy<Value = AgentRequest> {
     })
 }
 
-/// How an order ended.
+/// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
     /// The agent refused the request with a message.
@@ -205,7 +205,7 @@ pub fn carry_out(session: &mut Session, ip: IpAddr, (kind, settings): &AgentRequ
         std::thread::sleep(Duration::from_millis(5));
     }
     drop((tcp, udp));
-    // It may have ended by itself.
+    // The test may have ended already. That is no error here.
     let _ = session.stop();
     RequestOutcome::Done
 }

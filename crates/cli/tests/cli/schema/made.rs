@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 
 use super::{ADDRESS, version};
 
-/// A schema: that of a type, with a title and only the definitions that it refers to.
+/// The schemas made so far, by name. Each is the schema of a type, with a title and only the definitions that it refers
+/// to.
 #[derive(Default)]
 struct Made {
     files: BTreeMap<&'static str, Value>,
@@ -52,15 +53,15 @@ impl Made {
     }
 }
 
-/// What the commands add around a type, or print in place of one: as they print it.
+/// A record, with the keys that commands add to it.
 #[derive(serde::Serialize, JsonSchema)]
 struct RecordPlus {
     #[serde(flatten)]
     record: Record,
-    /// Of `predict --cliff` and `--sensitivities`.
+    /// Result of `predict --cliff` and `--sensitivities`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     analysis: Option<Analysis>,
-    /// Of `simulate --distributions`, `--series` and `--histogram`.
+    /// Details of `simulate --distributions`, `--series` and `--histogram`.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<Detail>,
 }
@@ -85,7 +86,7 @@ struct Inspected {
 struct Watched {
     /// Seconds since the epoch (UTC).
     unix_s: f64,
-    /// In words.
+    /// The bottleneck, as a sentence.
     bottleneck: String,
     #[serde(flatten)]
     moment: Moment,
@@ -102,18 +103,19 @@ struct Dropped {
 #[derive(serde::Serialize, JsonSchema)]
 struct Tried {
     plan: Plan,
-    /// The first figure's; null: no round came to its end.
+    /// Trial of the first figure. Null: no round was completed.
     trial: Option<Trial>,
-    /// Each figure's, where several are asked for.
+    /// Trial of each figure, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     trials: Option<Vec<Trial>>,
-    /// Of all figures together.
+    /// Verdict on all figures together.
     verdict: Verdict,
-    /// The settings stay.
+    /// True if the settings stay applied.
     kept: bool,
 }
 
-/// Of an experiment that is formulas: `offered_pps` and `delivered_pps` of kind mlfrr, the other two of kind roofline.
+/// A point of an experiment that only evaluates formulas: `offered_pps` and `delivered_pps` for kind mlfrr, the other
+/// two for kind roofline.
 #[derive(serde::Serialize, JsonSchema)]
 struct CurvePoint {
     kind: String,
@@ -128,7 +130,7 @@ struct CurvePoint {
     limit_bps: Option<f64>,
 }
 
-/// Every schema by its name: that of its file, and of [`super::PRINTED`].
+/// All schemas by name. The name is that of the file and that in [`super::PRINTED`].
 pub fn made() -> BTreeMap<&'static str, Value> {
     let mut made = Made::default();
     made.printed::<RecordPlus>("record", "netcliff predict, simulate, run --json: a record");

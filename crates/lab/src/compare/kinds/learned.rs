@@ -1,4 +1,5 @@
-//! Converts `netcliff learn`: the cliff of the whole traffic, and of each CPU its cliff and the cost of a packet.
+//! Converts results of `netcliff learn`: the cliff of the whole traffic, and the cliff and the cost of a packet for
+//! each CPU.
 
 use netcliff_core::Figure;
 use netcliff_core::learned::{Learned, LearnedPart, PartKind};
@@ -6,8 +7,8 @@ use netcliff_core::learned::{Learned, LearnedPart, PartKind};
 use super::super::quantity::{CLIFF, PER_PACKET, Quantity};
 use super::super::{Measured, MeasuredPoint, Reading};
 
-/// The learned cliffs, with the intervals from their watch. Threads and sockets are omitted, because their names
-/// contain process numbers, which differ in each watch.
+/// The learned cliffs, with the intervals from the watched time. Threads and sockets are omitted, because their names
+/// contain process numbers, which differ each time.
 pub fn learned(name: String, learned: Learned) -> Measured {
     let all = MeasuredPoint {
         name: "all traffic".to_owned(),

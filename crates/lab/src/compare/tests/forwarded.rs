@@ -132,12 +132,12 @@ fn the_width_of_a_search_is_not_taken_for_a_difference() {
     let [high, low] = [100e3, 90e3].map(|lower| searched(&[(lower, lower + 10e3); 5], "regular"));
     let found = compare(&high, &low, Some(0.05)).expect("the same size");
     assert!(found.rows[0].bar.is_some_and(|bar| bar.beyond && !bar.shown) && !found.failed, "{:?}", found.rows);
-    // Two widths apart it is one.
+    // Values that are two widths apart do show a difference.
     let found = compare(&high, &searched(&[(70e3, 80e3); 5], "regular"), Some(0.05)).expect("the same size");
     assert!(found.failed && found.rows[0].verdict == Verdict::Worse, "{:?}", found.rows);
 }
 
-/// A device that the tester could not load further may do more than measured.
+/// If the tester could not send a higher load, the device may forward more than the measured value.
 #[test]
 fn a_lower_limit_is_not_taken_for_a_loss() {
     let (steady, slower) = (searched(&kpps(STEADY), "regular"), searched(&kpps(SLOWER), "above-sender"));

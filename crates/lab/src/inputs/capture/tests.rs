@@ -1,4 +1,4 @@
-//! Captures written byte by byte, as the formats say.
+//! Tests of captures that are written byte by byte, as the format specifications require.
 
 use super::*;
 use netcliff_core::note::Note;
@@ -39,7 +39,7 @@ impl ByteOrder {
     }
 }
 
-/// Packets: (seconds, fraction, frame, captured length).
+/// A pcap file with these packets. A packet is: seconds, fraction of a second, frame, captured length.
 fn pcap(order: ByteOrder, magic: u32, link: u32, packets: &[(u32, u32, Vec<u8>, usize)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(order.u32(magic));
@@ -73,7 +73,7 @@ fn pcap_of_both_orders_and_resolutions() {
             let capture = read_bytes(&pcap(ByteOrder(big_endian), magic, 1, &packets)).unwrap();
             let gaps: Vec<u64> = capture.packets.iter().map(|packet| packet.gap_ns).collect();
             assert_eq!(gaps, [9 * unit_ns / 2, 5 * unit_ns, 4 * unit_ns], "{magic:x} {big_endian}");
-            // FCS added; a cut packet counts whole.
+            // The sizes include the FCS. A truncated packet counts with its whole length.
             assert_eq!(capture.sizes(), [(64, 2.0), (1518, 1.0)]);
             assert_eq!(capture.flows.len(), 2);
             assert_eq!((capture.flows[0].source.to_string(), capture.flows[0].packets), ("10.0.0.1:1000".into(), 2));
@@ -186,7 +186,7 @@ fn what_is_wrong_is_told_with_its_place() {
     assert!(read("/tmp").unwrap_err().to_string().contains("is a directory"));
 }
 
-/// A file that tcpdump writes from real packets, if tcpdump is installed.
+/// If tcpdump is installed, the test reads a file that tcpdump wrote.
 #[test]
 fn a_file_of_another_program() {
     let bytes = pcap(ByteOrder(false), NANOSECONDS, 1, &[(1, 0, frame(1, 60), 60), (1, 500_000, frame(2, 90), 90)]);
@@ -217,7 +217,7 @@ fn old_packet_blocks_count_as_new_ones_do_and_what_has_no_packet_is_passed_over(
             interface(order, 1, None),
             interface(order, 1, Some(9)),
             obsolete(order, 0, 1_000_000, &frame(1, 60)),
-            // Statistics, names, secrets, a custom block, one that nobody knows.
+            // Blocks of statistics, names and secrets, a custom block, and a block of an unknown type.
             block(order, 5, &[0; 12]),
             block(order, 4, &[0; 4]),
             block(order, 10, &[[0; 4], order.u32(0)].concat()),
@@ -275,7 +275,7 @@ fn links_are_taken_for_ethernet() {
 fn an_fcs_that_the_file_names_is_not_added_again() {
     let with_fcs = [frame(1, 60), vec![9; 4]].concat();
     let packets = [(1, 0, with_fcs.clone(), 64), (2, 0, with_fcs.clone(), 64)];
-    // Two 16-bit words.
+    // The link type says that an FCS of two 16-bit words ends each frame.
     let capture = read_bytes(&pcap(ByteOrder(false), MICROSECONDS, 1 | 0x0400_0000 | 2 << 28, &packets)).unwrap();
     assert_eq!(capture.sizes(), [(64, 2.0)]);
     let order = ByteOrder(true);

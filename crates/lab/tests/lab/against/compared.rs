@@ -22,12 +22,12 @@ pub struct Compared {
     pub matters: f64,
     pub by: By,
     pub bounds: fn(&Bounds) -> (f64, f64),
-    /// The largest value that a run may miss completely, with probability 1 in 1000; by number of arrivals and arrivals
-    /// per second.
+    /// Largest value that a run may miss completely with probability 1 in 1000. The arguments are the number of
+    /// arrivals and the arrivals per second.
     pub unseen: fn(u64, f64) -> f64,
 }
 
-/// ln 1000: the expected number of events of which a run shows not a single one with probability 1 in 1000 (Poisson).
+/// ln 1000: expected number of events for which a run shows no event at all with probability 1 in 1000 (Poisson).
 const NONE_SEEN: f64 = 6.9;
 
 /// The figures for which the model's notes give bounds.
@@ -76,7 +76,8 @@ pub const COMPARED: [Compared; 5] = [
 ];
 
 impl Compared {
-    /// Which side of the simulator's interval the model is on; 0: inside, or so near that it does not matter.
+    /// Returns 1 if the model is above the simulator's interval, -1 if it is below, and 0 if it is inside or so near
+    /// that the difference does not matter.
     pub fn side(&self, model: f64, sim: Figure, unseen: f64) -> i8 {
         let Some(ends) = sim.interval else { return 0 };
         let slack = self.matters * model.abs().max(sim.value.abs()) + unseen;

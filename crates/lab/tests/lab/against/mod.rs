@@ -1,5 +1,5 @@
 //! Shared by tests that compare the model with the simulator: the number of permitted misses, and points from a seed.
-// Each test uses a part of it.
+// Each test uses only a part of this module.
 #![allow(dead_code)]
 
 pub mod compared;

@@ -27,14 +27,14 @@ fn one(pair: &Pair, method: Method, max_burst: usize, foreign_mac: bool) -> Ceil
     ceiling(config, 0.3, Arc::default()).expect("the pair works")
 }
 
-/// Clock ticks that CPU 1 has spent in softirqs: 10 ms each in /proc/stat, whatever HZ is.
+/// Clock ticks that CPU 1 has spent in softirqs. A tick in /proc/stat is 10 ms, whatever HZ is.
 fn softirq_ticks() -> f64 {
     let text = std::fs::read_to_string("/proc/stat").expect("procfs");
     let line = text.lines().find(|line| line.starts_with("cpu1 ")).expect("two CPUs");
     line.split_whitespace().nth(7).and_then(|ticks| ticks.parse().ok()).expect("a softirq column")
 }
 
-/// A sink that precedes other programs on its CPU: a program that takes CPU time would hide the difference.
+/// A sink with real-time priority: CPU time of other programs would hide the difference between the methods.
 fn sink(pair: &Pair) -> SinkConfig {
     let mut config = pair.sink(1);
     config.placement.priority = Priority::RealTime(1);
@@ -46,7 +46,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Measures each method and burst size in turn, so that other activity of the machine affects all alike.
+/// Measures each method and burst size in turn, so that other activity of the machine affects all methods equally.
 #[test]
 #[ignore = "prints figures; minutes on a quiet machine"]
 #[allow(clippy::print_stdout, reason = "figures are its purpose")]
@@ -83,7 +83,7 @@ fn ceilings() {
     sink.finish(0.1).expect("it lives");
 }
 
-/// Delivered rate of the receiver under each method: the sender's method must not load the receiver.
+/// Prints the delivered rate with each method of the sender. The sender's method must not load the receiver.
 #[test]
 #[ignore = "prints figures; minutes on a quiet machine"]
 #[allow(clippy::print_stdout, reason = "figures are its purpose")]

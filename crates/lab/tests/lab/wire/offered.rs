@@ -164,7 +164,8 @@ fn a_datagram_that_a_shaper_refuses_is_offered_once_and_lost() {
     for path in [DatagramPath::Single, DatagramPath::Batch] {
         let shaped = Path { qdisc: Some("tbf rate 10mbit burst 4000 limit 8000".to_owned()), ..Path::plain(path) };
         let sent = shaped.holds(&pair);
-        // Two thirds of 30 Mbit/s find the queue full. On a busy machine the sender may be late and offer less.
+        // The shaper passes 10 of 30 Mbit/s, so two thirds of the datagrams find the queue full. On a busy machine the
+        // sender may be late and offer less.
         assert!(sent.refused * 4 > sent.moved, "{sent:?}");
     }
 }
@@ -220,7 +221,7 @@ fn no_path_makes_the_generator_exceed_its_rate() {
         generator.method = methods[seed as usize % methods.len()];
         let mut sink = pair.sink(1);
         sink.work = if seed % 3 == 0 { Work::CpuTime(200e-6) } else { Work::None };
-        // A loss at each of: the qdisc, the far device's MTU, the far backlog and socket, depending on the path.
+        // The path loses packets at the qdisc, the far device's MTU, or the far backlog and socket.
         let (rate_pps, timing) = (path.rate_bps as f64 / 1_000.0, Timing::measured(0.1));
         let schedule = Schedule::new(Arrivals::Constant, rate_pps, seed, 0).expect("a legal rate");
         let before = counted(&pair);
@@ -275,10 +276,10 @@ fn no_path_makes_live_frames_exceed_their_rate() {
         assert!(one.sent <= due && one.sent > 0, "{path:?}: {} frames where {due} were due", one.sent);
         assert!(wire <= due + OTHERS, "{path:?}: {wire} packets at the device where {due} were due: {one:?}");
         assert_eq!(one.kicked.total(), one.sent, "{path:?}: {one:?}");
-        // Whatever the port took in arrives: nothing lies between a veth's ring and the program that counts.
+        // All frames that the port accepted arrive: nothing lies between a veth's ring and the program that counts.
         assert_eq!(one.arrived.frames, one.kicked.accepted, "{path:?}: {one:?}");
         assert_eq!((one.arrived.corrupt, one.arrived.duplicates, one.arrived.reordered), (0, 0, 0), "{path:?}");
-        // The time that the last batch left is not before the time of its last frame.
+        // The last batch does not leave before the time of its last frame.
         let whole_s = (one.sent - u64::from(one.batch.expect("batches"))) as f64 / load_pps;
         assert!(one.sending_s >= 0.99 * whole_s - 1e-6, "{path:?}: {} frames in {} s", one.sent, one.sending_s);
     }
@@ -287,7 +288,7 @@ fn no_path_makes_live_frames_exceed_their_rate() {
 #[test]
 fn a_peer_that_is_gone_is_no_reason_to_send_more() {
     let Some(pair) = pair_or_skip() else { return };
-    // The path loses its far end during the transfer: nothing answers any more.
+    // The far end goes down during the transfer, and nothing answers any more.
     let lost = Path::plain(DatagramPath::Single);
     lost.lay(&pair);
     let before = counted(&pair);

@@ -1,5 +1,5 @@
-//! Request/response with threads of real-time priority. In a module of its own, because other tests would stall during
-//! it.
+//! Request/response with threads of real-time priority. This module is separate, because other tests would stall during
+//! its tests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;

@@ -70,7 +70,8 @@ fn a_light_load_arrives_whole() {
     }
 }
 
-/// A round trip is longer than the shortest one-way time, and no more answers are counted than were sent.
+/// A round trip is longer than the shortest one-way time. The number of answers is at most the number that the sink
+/// sent.
 #[test]
 fn answers_tell_round_trips() {
     let Some(pair) = pair_or_skip() else { return };
@@ -236,7 +237,8 @@ fn stopping_keeps_what_was_measured() {
     conserved(&run);
 }
 
-/// Two and six clients use an agent at once. Their packets are counted together at the far end of the wire.
+/// First two clients, then six, request loads from one agent at once. The agent refuses loads beyond its rate. The far
+/// end of the wire counts the packets of all clients together.
 #[test]
 fn all_clients_of_an_agent_keep_its_rate_together() {
     const MOST_PPS: f64 = 20e3;

@@ -23,7 +23,8 @@ async fn until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Moments are large here, so that the socket of a reader that takes nothing fills in no time.
+/// A reader that takes nothing is dropped, and does not delay others. Samples are large here, so that the buffers of
+/// its connection fill at once.
 #[test]
 fn an_idle_reader_is_dropped_and_holds_nobody_up() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -52,7 +53,7 @@ fn an_idle_reader_is_dropped_and_holds_nobody_up() {
             while let Ok(count @ 1..) = quick.read(&mut buffer) {
                 taken += count;
             }
-            // As much as the quick one takes.
+            // Send the next sample only after the quick reader has taken the last one.
             if taken >= sent {
                 sent += moment.len();
                 let _ = sender.send(moment.clone());
@@ -70,7 +71,7 @@ fn an_idle_reader_is_dropped_and_holds_nobody_up() {
     });
 }
 
-/// Waiting moments are stored once for all slow readers, at most [`BEHIND`] of them.
+/// Queued samples are stored once for all slow readers, at most [`BEHIND`] of them.
 #[test]
 fn who_falls_behind_ends_and_others_hear_all() {
     let (sender, slow) = broadcast::channel(BEHIND);

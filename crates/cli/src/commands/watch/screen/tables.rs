@@ -34,7 +34,7 @@ fn bar(cpu: &CpuMoment, width: u16) -> Line<'static> {
         (cpu.softirq, 'p', Color::Yellow),
         (cpu.steal, 't', Color::Blue),
     ];
-    // Ends are rounded, not lengths: the bar is as long as its sum.
+    // Round the ends of the parts and not their lengths, so that the bar's length is the rounded sum.
     let end = |share: f64| (share.clamp(0.0, 1.0) * f64::from(width)).round() as usize;
     let (mut sum, mut spans) = (0.0, Vec::new());
     for (share, letter, colour) in parts {

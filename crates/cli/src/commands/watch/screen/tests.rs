@@ -43,7 +43,7 @@ fn view() -> View {
     View { moment, ..View::default() }
 }
 
-/// A view in each state that there is.
+/// Views for the states of the screen, each with a name.
 fn states() -> Vec<(&'static str, View)> {
     let every = View { paused: true, recording: true, by_load: true, can_record: true, all: true, ..view() };
     let mut none = view();
@@ -93,7 +93,7 @@ fn each_state_at_80_and_120_columns() {
     insta::assert_snapshot!("watch", screens);
 }
 
-/// All of the help is seen at 80x24: nothing is below the screen's end.
+/// The help fits a terminal of 80x24: no line is below its end.
 #[test]
 fn the_help_fits() {
     let view = View { help: true, ..view() };

@@ -62,13 +62,14 @@ fn trial(pair: &Pair, direction: Direction, trial: &Trial) -> TrialReport {
 fn xdp_takes_in_every_size_as_it_was_sent() {
     let Some(pair) = xdp_pair_or_skip() else { return };
     pair.set_mtu(4000);
-    // 1796 and 3844 bytes are the largest frames that fit the two sizes of shared memory.
+    // 1796 and 3844 bytes are the longest frames, with FCS, that fit slots of 2048 and 4096 bytes after 256 bytes of
+    // headroom.
     for sizes in [&[64][..], &[1518], &[1796], &[3844], &IMIX] {
         let report = trial(&pair, direction(&pair, sizes), &TRIAL);
         let one = &report.directions[0];
         conserved(one);
         assert!(one.sent > 0 && one.arrived.frames == one.sent, "{sizes:?}: {one:?}");
-        // Timestamps by the program: over a veth a frame takes microseconds, on a busy machine a little longer.
+        // The program takes the timestamps. Over a veth a frame takes microseconds, on a busy machine a little longer.
         let p50_s = one.latency.summary().expect("frames came").p50_s;
         assert!(p50_s > 0.0 && p50_s < 0.02, "{sizes:?}: {p50_s} s");
     }
@@ -118,7 +119,7 @@ fn the_kernel_keeps_what_is_not_udp() {
         Ok(output) if output.status.code() != Some(255) && !output.stdout.is_empty() => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         }
-        // This machine has no ping.
+        // This machine has no `ping` program.
         _ => {}
     }
 }
@@ -157,7 +158,8 @@ fn both_ways_each_port_sends_and_takes_in() {
     }
 }
 
-/// The mode of the program can be chosen. In a veth's driver, the kernel builds no packet from the frame.
+/// The mode of the XDP program can be chosen. In native mode, the veth driver runs the program, and the kernel builds
+/// no packet (`sk_buff`) from the frame.
 #[test]
 #[allow(clippy::print_stdout, reason = "a skipped test says so on stdout")]
 fn the_program_runs_where_it_is_asked_to() {
@@ -181,7 +183,7 @@ fn the_program_runs_where_it_is_asked_to() {
     }
 }
 
-/// Sends more frames than the memory holds, so that every frame of it is lent, filled and returned.
+/// Sends more frames than the memory has slots, so that every slot is lent, filled and returned.
 #[test]
 fn lent_memory_goes_round() {
     let Some(pair) = xdp_pair_or_skip() else { return };
@@ -197,7 +199,8 @@ fn lent_memory_goes_round() {
     }
 }
 
-/// A program of this test stands for that of another tool: the kernel does not report whose it is.
+/// The test opens the port twice: its first program stands for a program of another tool. The kernel does not report
+/// which tool a program belongs to.
 #[test]
 fn another_program_is_left_where_it_is() {
     let Some(pair) = xdp_pair_or_skip() else { return };
