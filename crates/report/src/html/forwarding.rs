@@ -39,8 +39,8 @@ fn answers(report: &ForwardingReport, drawing: &Drawing) -> Markup {
 fn shares(report: &ForwardingReport, drawing: &Drawing, line_bps: f64) -> Drawing {
     let line = format::quantity(line_bps, Unit::Bps);
     let figure = match line_bps {
-        1e9 => ", as figure 11 of the guide",
-        1e10 => ", as figure 12 of the guide",
+        1e9 => ", as figure 11 of Gasparakis and Waskiewicz 2010",
+        1e10 => ", as figure 12 of Gasparakis and Waskiewicz 2010",
         _ => "",
     };
     let curves: Vec<Curve> = report.shares(line_bps);

@@ -200,7 +200,7 @@ fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
 fn latency(report: &Rfc2544Report) -> Option<Drawing> {
     let curves = [
         ("tagged frames, mean", by_size(report, |size| Some(size.latency.as_ref()?.mean_s))),
-        ("tagged frames, mean, from before they were written", by_size(report, |size| size.latency.as_ref()?.application_mean_s)),
+        ("tagged, from before they were written", by_size(report, |size| size.latency.as_ref()?.application_mean_s)),
         ("typical (RFC 8219)", by_size(report, |size| Some(size.latency.as_ref()?.typical_s.median))),
         ("worst case (RFC 8219)", by_size(report, |size| Some(size.latency.as_ref()?.worst_s.median))),
     ];
