@@ -331,15 +331,23 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
 pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     let generator = &finding.generator;
     let ceiling = generator.ceiling_pps.map_or("-".to_owned(), |ceiling| format::figure(&ceiling, Unit::Pps));
-    let frames =
-        if generator.frame_bytes == 0 { String::new() } else { format!(", the generator's highest rate with {} B frames", generator.frame_bytes) };
+    let frames = if generator.frame_bytes == 0 {
+        String::new()
+    } else {
+        format!(", the generator's highest rate with {} B frames", generator.frame_bytes)
+    };
     let mut lines = vec![("ceiling", format!("{ceiling}{frames}"))];
     if !generator.method.is_empty() {
         lines.push(("method", generator.method.clone()));
     }
     if let Some(lateness_s) = generator.lateness_p99_s {
         let lateness = format::quantity(lateness_s, Unit::Seconds);
-        lines.push(("lateness", format!("99 % of the packets left at most {lateness} late, at the highest load that the generator sent in time")));
+        lines.push((
+            "lateness",
+            format!(
+                "99 % of the packets left at most {lateness} late, at the highest load that the generator sent in time"
+            ),
+        ));
     }
     lines.extend(hosts::generators(finding));
     lines

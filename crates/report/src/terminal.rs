@@ -167,7 +167,11 @@ fn costs(page: &mut Page, finding: &Finding) {
 
 fn figures(page: &mut Page, finding: &Finding) {
     page.columns("CLIFF");
-    page.paragraph(2, Tone::Faint, &format!("{}; error: of the prediction against the measured cliff", sheet::cliff_note(finding)));
+    page.paragraph(
+        2,
+        Tone::Faint,
+        &format!("{}; error: of the prediction against the measured cliff", sheet::cliff_note(finding)),
+    );
     page.rows(&sheet::cliff(finding));
     if let Some(sentence) = sheet::confidences(finding) {
         page.paragraph(2, Tone::Faint, &sentence);

@@ -48,7 +48,11 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, rates on the wire, devices and the configuration{more}."));
     let host: Vec<String> = host.iter().filter_map(|warning| lasting(warning)).collect();
     if !host.is_empty() {
-        page.paragraph(0, Tone::Faint, &format!("Measured on {}: -v says how this limits the result.", host.join(", ")));
+        page.paragraph(
+            0,
+            Tone::Faint,
+            &format!("Measured on {}: -v says how this limits the result.", host.join(", ")),
+        );
     }
     page.finish()
 }
