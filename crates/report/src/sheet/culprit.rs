@@ -95,7 +95,7 @@ pub fn tail(finding: &Finding) -> Option<String> {
     let [low, high] = [low.0, high.0].map(format::share_short);
     let cause = if whose.is_empty() { "other work on the CPU was not measured".to_owned() } else { whose.join("; ") };
     Some(format!(
-        "p99 is {low_p99} at {low} of the cliff but {high_p99} at {high}, which the packets' work does not explain: {cause}"
+        "p99 is {low_p99} at {low} of the cliff and {high_p99} at {high}, which the packets' work does not explain: {cause}"
     ))
 }
 
