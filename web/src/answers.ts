@@ -257,7 +257,7 @@ export class Answers {
       if ("ok" in reply) one.model = reply.ok.points;
       else if (reply.error.part !== "stopped") one.noModel = reply.error.text;
       else
-        one.noModel = `the model takes longer than ${PATIENCE_MS / 1000} s a load for this setting: the simulator stands in; the command line has the model's curve`;
+        one.noModel = `the model takes longer than ${PATIENCE_MS / 1000} s a load for this setting: its simulated points replace it; netcliff predict computes the model's curve`;
       redraw();
     }
     const jobs: Promise<void>[] = [this.findCliff(state, one, current, redraw)];

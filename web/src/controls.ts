@@ -194,7 +194,7 @@ export class Controls {
           type: "button",
           click: () => {
             this.set({ set: new Map() });
-            say(this.story, "The 2.53 GHz Pentium 4 of the papers, without an application.");
+            say(this.story, "Preset pentium4-2530mhz: a Pentium 4 of 2003 at 2.53 GHz, without an application.");
           },
         },
         "Pentium 4",
@@ -216,7 +216,7 @@ export class Controls {
     this.fileButton.setAttribute("aria-label", "Record, experiment, host file or capture");
     say(
       this.story,
-      "Drop a record of find --json onto the page: your host's measured points stay while you turn its costs.",
+      "Drop the output of netcliff find --json onto the page: the measured points of your host stay while you change its costs.",
     );
     fill(
       this.element,
@@ -343,8 +343,8 @@ export class Controls {
       h(
         "details",
         { open: false },
-        h("summary", {}, "Times, queues, more"),
-        h("div", { class: "field" }, h("label", { for: "service" }, "Times"), service, error),
+        h("summary", {}, "Service times, queues, other keys"),
+        h("div", { class: "field" }, h("label", { for: "service" }, "Service times"), service, error),
         this.field("queues", "Queues", null, "1; or 4:map=spread"),
         this.field("flows", "Flows", null, "10000:zipf=1"),
         h("div", { class: "field" }, h("label", { for: "other" }, "Other keys"), this.other, this.otherError),
@@ -357,7 +357,7 @@ export class Controls {
         this.field("size", "Frames", "size-list", "64B"),
         this.field("link", "Link", "link-list", "1Gbit/s"),
         this.field("rates", "Loads", null, "10kpps..300kpps:24"),
-        this.field("rate", "Looked at", null, "half the lowest cliff"),
+        this.field("rate", "Load of the table", null, "half the lowest cliff"),
       ),
     );
   }

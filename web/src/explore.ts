@@ -217,7 +217,7 @@ export class Explore {
           h(
             "span",
             { class: "hint" },
-            "line: the model, or the simulator where it has no curve · circles: simulator, 95 % · diamonds: measured",
+            "line: model, or simulator where the model has no curve · circles: simulator with 95 % interval · diamonds: measured",
           ),
         ),
       ),
@@ -229,17 +229,20 @@ export class Explore {
         plot(
           false,
           loss,
-          this.tools("loss", h("span", { class: "hint" }, "lines: at the ring or backlog · dotted: at the socket")),
+          this.tools(
+            "loss",
+            h("span", { class: "hint" }, "dotted: lost at the socket buffer · other lines: at ring or backlog"),
+          ),
         ),
       ),
       h("section", { class: "panel" }, this.table),
       h(
         "div",
         { class: "pair" },
-        h("section", { class: "panel" }, h("h2", {}, "What moves the cliff"), this.bars),
+        h("section", { class: "panel" }, h("h2", {}, "Sensitivity of the cliff to each cost"), this.bars),
         h("section", { class: "panel" }, h("h2", {}, "Limits of these figures"), this.notes, this.progress),
       ),
-      h("section", { class: "panel" }, h("h2", {}, "The same on the command line"), this.commandText, exports),
+      h("section", { class: "panel" }, h("h2", {}, "Equivalent command"), this.commandText, exports),
     );
   }
 
@@ -335,7 +338,7 @@ export class Explore {
     const { schemes, xMax } = this.answers;
     const cursor = this.cursor();
     const common = { xMax, xTitle: "offered load (pps)", xText: shortRate, cursor };
-    const empty = schemes.every((one) => one.refused) ? "no figure: see what is wrong on the left" : "";
+    const empty = schemes.every((one) => one.refused) ? "no curve: see the error on the left" : "";
     const curves = schemes.map((one) => this.answers.curve(one));
     const line = (i: number, read: (outcome: Outcome) => number | null, dashed = false): Line => ({
       colour: i,
@@ -389,7 +392,7 @@ export class Explore {
     );
     this.charts.delivered.draw({
       ...common,
-      title: "Delivered",
+      title: "Delivered load",
       yTitle: "pps",
       yMin: 0,
       yMax: niceAbove(peak * 1.08),
@@ -461,7 +464,7 @@ export class Explore {
             { class: "big" },
             cliff ? rate(cliff.pps) : one.noCliff === null ? "…" : "none",
             " ",
-            h("small", {}, cliff?.by === "sim" ? "cliff, simulated" : "cliff (loss of 1e-4)"),
+            h("small", {}, cliff?.by === "sim" ? "cliff, simulated" : "cliff by the model (loss of 1e-4)"),
           );
       return h(
         "div",
@@ -490,7 +493,7 @@ export class Explore {
             { class: "big" },
             found === null || found === undefined ? "none measured" : rate(value(found) ?? 0),
             " ",
-            h("small", {}, "cliff"),
+            h("small", {}, "cliff, measured"),
           ),
           low ? h("p", {}, `between ${rate(low[0])} and ${rate(low[1])}`) : null,
           h("p", { class: "hint" }, `${hostName(wire.finding.host.cpu, wire.here)}, ${wire.finding.host.kernel}`),
@@ -505,7 +508,7 @@ export class Explore {
                 this.draw();
               },
             },
-            "Remove",
+            "Remove this record",
           ),
         ),
       );
@@ -552,16 +555,16 @@ export class Explore {
   private readout(load: number): void {
     const { schemes } = this.answers;
     const rows: [string, (o: Outcome) => Figure | null | undefined, (v: number) => string][] = [
-      ["Delivered", (o) => o.throughput_pps, rate],
-      ["Lost at the ring", (o) => o.loss?.ring ?? o.loss_fraction, share],
-      ["Lost at the socket", (o) => o.loss?.socket, share],
+      ["Delivered load", (o) => o.throughput_pps, rate],
+      ["Lost at the ring or backlog", (o) => o.loss?.ring ?? o.loss_fraction, share],
+      ["Lost at the socket buffer", (o) => o.loss?.socket, share],
       ["Latency, mean", (o) => o.latency_s?.mean, duration],
       ["Latency, p50", (o) => o.latency_s?.p50, duration],
       ["Latency, p99", (o) => o.latency_s?.p99, duration],
       ["Latency, p99.9", (o) => o.latency_s?.p999, duration],
-      ["CPU available", (o) => o.cpu?.available, share],
-      ["Interrupts a second", (o) => o.interrupts_per_s, (v) => digits(v)],
-      ["Packets a poll", (o) => o.packets_per_poll, (v) => digits(v)],
+      ["CPU available, of one CPU", (o) => o.cpu?.available, share],
+      ["Interrupts per second", (o) => o.interrupts_per_s, (v) => digits(v)],
+      ["Packets per poll", (o) => o.packets_per_poll, (v) => digits(v)],
     ];
     // A glance has no interval: its curve is drawn, its figures are not read out.
     const sure = schemes.map((one) => this.answers.sure(one));
@@ -577,7 +580,7 @@ export class Explore {
         h(
           "caption",
           {},
-          `At ${rate(at?.load_pps ?? load)}`,
+          `At an offered load of ${rate(at?.load_pps ?? load)}`,
           " ",
           h("span", { class: "hint" }, "Click, or use the arrow keys in a figure, for another load."),
         ),
@@ -640,7 +643,7 @@ export class Explore {
     if (!one) return;
     if (!one.sensitivities && one.noModel !== null) {
       this.bars.dataset.asked = "";
-      const text = `The model would be asked for some fifty cliffs, and has no curve here: ${one.noModel}.`;
+      const text = `This takes about fifty cliffs by the model, which has no curve here: ${one.noModel}.`;
       if (this.bars.textContent !== text) fill(this.bars, h("p", { class: "hint" }, text));
       return;
     }
@@ -652,7 +655,7 @@ export class Explore {
           type: "button",
           id: "sensitivities",
           click: () => {
-            say(status, "working: some fifty cliffs");
+            say(status, "computing about fifty cliffs");
             void this.answers.sensitivities(this.state, this.split).then((error) => {
               if (error !== null) say(status, error);
             });
@@ -676,13 +679,13 @@ export class Explore {
           h(
             "li",
             {},
-            `1 % off ${s.cost} moves the cliff by ${s.cliff > 0 ? "-" : "+"}${digits(Math.abs(s.cliff), 2)} %`,
+            `A 1 % lower ${s.cost} moves the cliff by ${s.cliff > 0 ? "-" : "+"}${digits(Math.abs(s.cliff), 2)} %`,
             s.available === undefined || Math.abs(s.available) < 0.005
               ? ""
               : `, and leaves ${digits(Math.abs(s.available), 2)} % of a CPU ${s.available > 0 ? "less" : "more"} at half the cliff`,
           ),
         ),
-        found.length === 0 ? h("li", {}, "No cost moves it by more than 0.005 % a percent.") : null,
+        found.length === 0 ? h("li", {}, "No change of a cost by 1 % moves the cliff by 0.005 % or more.") : null,
       ),
     );
   }
@@ -699,7 +702,7 @@ export class Explore {
       for (const warning of one.checked?.warnings ?? []) add(warning, i);
       for (const { outcome } of one.model) for (const note of outcome.notes ?? []) add(note, i);
       for (const { outcome } of one.sim.values()) for (const note of outcome.notes ?? []) add(`simulator: ${note}`, i);
-      if (by[i] === "glance" && one.checked) add("A glance: short simulated runs, until the model has answered.", i);
+      if (by[i] === "glance" && one.checked) add("Preliminary: short simulated runs, until the model answers.", i);
     });
     const items = [...said]
       .slice(0, 12)
@@ -726,7 +729,7 @@ export class Explore {
     const most = Math.max(0, ...this.answers.schemes.flatMap((one) => [...one.sim.values()].map((s) => s.packets)));
     const packets =
       most > 0 ? `Simulated with ${most.toLocaleString("en")} packets a load, seed ${this.state.seed}. ` : "";
-    say(this.progress, packets + (this.answers.busy ? "Still sharpening." : ""));
+    say(this.progress, packets + (this.answers.busy ? "More packets are simulated; intervals become narrower." : ""));
   }
 
   private command(): string {
@@ -820,10 +823,10 @@ function asked(state: State): string {
 function livelock(left: number): string {
   const percent = `${digits(100 * left, 2)} %`;
   if (left < 0.5)
-    return `At twice this load ${left < 0.005 ? "nothing" : percent} of the peak is left: receive livelock.`;
+    return `At twice the cliff ${left < 0.005 ? "nothing" : percent} of the peak is delivered: receive livelock.`;
   return left < 0.9
-    ? `At twice this load ${percent} of the peak is left.`
-    : `At twice this load the peak holds (${percent}).`;
+    ? `At twice the cliff ${percent} of the peak is delivered.`
+    : `At twice the cliff ${percent} of the peak is delivered: no livelock.`;
 }
 
 function short(one: SchemeAnswers | undefined): string {

@@ -44,7 +44,7 @@ export const GROUPS: Group[] = [
         "Cold caches",
         10e-9,
         100e-6,
-        "what a packet costs the application more when its socket is full",
+        "additional application time of a packet when the socket buffer is full",
       ),
     ],
   },
@@ -70,7 +70,7 @@ export const GROUPS: Group[] = [
   {
     title: "Pauses of the CPU",
     open: false,
-    knobs: [cost("pause", "Pause", 1e-6, 100e-3), cost("pause_every", "Every", 100e-6, 10)],
+    knobs: [cost("pause", "Pause", 1e-6, 100e-3), cost("pause_every", "Time between", 100e-6, 10)],
   },
 ];
 
@@ -144,7 +144,7 @@ export interface Story {
 export const STORIES: Story[] = [
   {
     title: "Receive livelock",
-    text: "Interrupts go before all else: past the cliff the application gets no CPU, and what is delivered falls to nothing.",
+    text: "Interrupts have priority over all other work: past the cliff the application gets no CPU time, and the delivered load falls to almost zero.",
     set: [
       ["application", "3us"],
       ["ring", "256"],
@@ -154,7 +154,7 @@ export const STORIES: Story[] = [
   },
   {
     title: "Coalescing",
-    text: "One interrupt for several packets: the cliff moves up, and each packet waits for the timer.",
+    text: "One interrupt for several packets: the cliff is higher, but packets wait for the timer.",
     set: [
       ["application", "none"],
       ["ring", "256"],

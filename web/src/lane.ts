@@ -9,7 +9,7 @@ const OWNERS: Record<string, string> = {
   poll: "poll",
   protocol: "protocol",
   application: "application",
-  paused: "taken away",
+  paused: "paused",
   idle: "idle",
 };
 /** A packet flies so long on the wall. */
@@ -211,7 +211,7 @@ export class Lane {
     }
     c.fillStyle = colour("soft");
     c.textAlign = "left";
-    c.fillText("what the CPU did, until now", 8, top - 6);
+    c.fillText("work of the CPU over time, up to now", 8, top - 6);
     const low = height - 8;
     const high = top + bar + 22;
     c.fillText("packets waiting: ring (line), socket (dashed)", 8, high - 6);
@@ -265,9 +265,9 @@ export class Lane {
     const lostSocket = (level[4] ?? 0) - (before?.[4] ?? 0);
     const starved = this.socket !== null && lostSocket > 0 && (shares.application ?? 0) / length < 0.05;
     const verdict = starved
-      ? " Receive livelock: the CPU processes packets only to throw them away at a full socket; the application gets no time."
+      ? " Receive livelock: the CPU processes packets that are then dropped at a full socket buffer; the application gets no CPU time."
       : "";
-    const text = `${taken} delivered. ${now > 0 ? `Lately the CPU did: ${parts.join(", ") || "nothing"}.` : "Press Play."}${verdict}`;
+    const text = `${taken} packets delivered. ${now > 0 ? `CPU time in the interval shown: ${parts.join(", ") || "nothing"}.` : "Press Play."}${verdict}`;
     say(this.words, text);
     this.canvas.setAttribute(
       "aria-label",

@@ -259,7 +259,7 @@ function measured(host: string, here: boolean | null, cliff_pps: Figure | null |
 }
 
 function unmeasured({ host, why }: Opening): string {
-  return `${host} was not measured yet (${why ?? "the store is empty"}): netcliff find measures it. Until then this is a starting point.`;
+  return `${host} was not measured yet (${why ?? "the store is empty"}): netcliff find measures it. Until then the page shows a preset, a Pentium 4 of 2003.`;
 }
 
 function theme(): void {

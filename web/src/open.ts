@@ -38,7 +38,7 @@ export function openCapture(name: string, reply: Reply<Captured>, state: State):
   const left = notes.map((note) => ` ${note}.`).join("");
   const from = { ...state, view: "explore" as const, queues: "", flows: "" };
   return {
-    message: `${name}: ${packets} packets, ${rate(rate_pps)} as recorded, ${mean_bytes.toFixed(0)} B a frame, ${flows} flows. Its times, stretched to each load, and its sizes are the traffic; the simulator answers.${left}`,
+    message: `${name}: ${packets} packets, ${rate(rate_pps)} as recorded, ${mean_bytes.toFixed(0)} B a frame, ${flows} flows. The traffic is its packet times, scaled to each load, and its frame sizes; the simulator computes all curves.${left}`,
     state: { ...from, arrivals: `trace:${name}`, size: "trace" },
     finding: null,
   };
@@ -54,7 +54,7 @@ export function open(name: string, reply: Reply<unknown>, state: State): Taken {
       const { finding, set, differs } = content;
       if (set === null) {
         return {
-          message: `${name}: its host was not calibrated: there are measured points, but no costs to turn`,
+          message: `${name}: its host was not calibrated: the page shows its measured points, but has no costs to change`,
           state: null,
           finding,
         };
@@ -106,7 +106,7 @@ export function open(name: string, reply: Reply<unknown>, state: State): Taken {
       const { point, schemes, set, loads_pps } = content;
       if (!point)
         return {
-          message: `${name}: "${content.title}" asks neither the model nor the simulator: run it with netcliff run`,
+          message: `${name}: "${content.title}" uses neither the model nor the simulator: run it with netcliff run`,
           state: null,
           finding: null,
         };

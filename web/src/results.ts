@@ -64,14 +64,14 @@ export class Results {
     h(
       "li",
       { class: "hint" },
-      "None yet: drop a record of find --json, of predict or simulate --json, an experiment or a host file onto the page.",
+      "No file is open. Drop a file onto the page: output of find, predict or simulate with --json, an experiment or a host file.",
     ),
   );
   private readonly search = h("input", { type: "search", id: "search", placeholder: "name, kind, host, command" });
   private readonly compare = h(
     "a",
     { class: "button", id: "compare", target: "_blank", rel: "noopener" },
-    "Compare the two chosen",
+    "Compare the two selected runs",
   );
   private readonly plan = new Plan();
   private readonly live = h("p", { id: "live", class: "hint" });
@@ -92,7 +92,7 @@ export class Results {
         this.status,
         this.table,
       ),
-      h("section", { class: "panel" }, h("h2", {}, "This host now"), this.live),
+      h("section", { class: "panel" }, h("h2", {}, "Bottleneck of this host, live"), this.live),
       this.plan.element,
       h("section", { class: "panel" }, h("h2", {}, "Files opened on this page"), this.files),
     );
@@ -118,7 +118,7 @@ export class Results {
   async refresh(): Promise<void> {
     try {
       if (!(await this.load())) return;
-      say(this.status, `${this.runs.length} runs, newest first. Choose two to compare them.`);
+      say(this.status, `${this.runs.length} runs, newest first. Select two to compare them.`);
       this.list();
       this.plan.enable();
       this.listen();
@@ -128,21 +128,24 @@ export class Results {
   }
 
   private without(why?: string): void {
-    say(this.status, why ?? "This page has no store: start netcliff serve to read the runs of this machine here.");
-    say(this.live, "netcliff serve shows it.");
+    say(
+      this.status,
+      why ?? "No stored runs: this page was opened without a server. netcliff serve shows the runs of this machine.",
+    );
+    say(this.live, "Only a page of netcliff serve can show the bottleneck of this host.");
     this.list();
   }
 
   private listen(): void {
     if (this.source) return;
     this.source = new EventSource("api/watch");
-    say(this.live, "waiting for the first second");
+    say(this.live, "waiting for the first measurement (1 s)");
     this.source.onmessage = ({ data }: MessageEvent<string>) => {
       const moment = JSON.parse(data) as { bottleneck?: string; refused?: string };
       say(this.live, moment.refused ?? moment.bottleneck ?? "");
     };
     this.source.onerror = () => {
-      say(this.live, "not connected: netcliff serve has ended, or this page read too slowly");
+      say(this.live, "not connected: netcliff serve has ended, or it disconnected this page, which read too slowly");
     };
   }
 
@@ -166,7 +169,7 @@ export class Results {
               h(
                 "tr",
                 {},
-                ...["Choose", "Run", "Kind", "State", "Begun (UTC)", "Cliff", "Host", "Command"].map((name) =>
+                ...["Select", "Run", "Kind", "State", "Started (UTC)", "Cliff", "Host", "Command"].map((name) =>
                   h("th", { scope: "col" }, name),
                 ),
               ),
@@ -183,7 +186,7 @@ export class Results {
   private row(run: Run): HTMLElement {
     const box = h("input", {
       type: "checkbox",
-      "aria-label": `Choose run ${run.id}`,
+      "aria-label": `Select run ${run.id}`,
       change: () => {
         this.chosen = this.chosen.filter((id) => id !== run.id);
         if (box.checked) this.chosen = [...this.chosen.slice(-1), run.id];
@@ -198,12 +201,12 @@ export class Results {
             "button",
             {
               type: "button",
-              "aria-label": `Ask what if of run ${run.id}`,
+              "aria-label": `Open run ${run.id} in Explore`,
               click: () => {
                 this.doors.open(String(run.id));
               },
             },
-            "What if",
+            "Explore",
           )
         : null;
     const found = value(run.cliff_pps);
@@ -216,7 +219,7 @@ export class Results {
       h("td", { "data-label": "State" }, run.state),
       h(
         "td",
-        { "data-label": "Begun" },
+        { "data-label": "Started" },
         new Date(run.started_unix_s * 1000).toISOString().slice(0, 16).replace("T", " "),
       ),
       h(

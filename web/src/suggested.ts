@@ -30,14 +30,16 @@ function effect({ expected_cliff_pps: expected, gain, tried }: Suggestion): stri
   };
   const cliff = value(expected);
   const said = [];
-  if (cliff !== null) said.push(`simulated cliff ${rate(cliff)}${between(expected, rate)}`);
+  if (cliff !== null) said.push(`simulated cliff with it ${rate(cliff)}${between(expected, rate)}`);
   if (gain !== undefined) {
     const without = cliff === null ? "the simulated cliff" : `the ${rate(cliff / (1 + (value(gain) ?? 0)))} simulated`;
-    said.push(`${more(gain)} over ${without} without it`);
+    said.push(`simulated gain ${more(gain)} over ${without} without it`);
   }
   if (tried) {
     const [without, by] = [value(tried.without_pps) ?? 0, value(tried.with_pps) ?? 0].map(rate);
-    said.push(`measured: ${tried.gain === undefined ? "" : `${more(tried.gain)}, `}${without} without, ${by} with`);
+    said.push(
+      `measured median cliff ${without} without it, ${by} with it${tried.gain === undefined ? "" : `, a change of ${more(tried.gain)}`}`,
+    );
   }
   return said.join("; ");
 }
@@ -73,12 +75,12 @@ const OBJECTIVES = ["throughput", "latency", "cpu"];
 /** What `netcliff tune plan` proposes for the host that serves this page; nothing is set. */
 export class Plan {
   readonly element: HTMLElement;
-  private readonly status = h("p", { class: "hint", role: "status" }, "netcliff serve shows it.");
+  private readonly status = h("p", { class: "hint", role: "status" }, "Only netcliff serve can show proposals.");
   private readonly table = h("div", {
     class: "scroll",
     role: "region",
     tabindex: 0,
-    "aria-label": "Settings that tune would make",
+    "aria-label": "Settings that tune proposes",
   });
   private readonly buttons: HTMLButtonElement[];
 
@@ -94,7 +96,7 @@ export class Plan {
     this.element = h(
       "section",
       { class: "panel" },
-      h("h2", {}, "What tune would set on this host"),
+      h("h2", {}, "Settings that tune proposes for this host"),
       choice,
       this.status,
       this.table,
@@ -104,11 +106,11 @@ export class Plan {
   /** There is a server. */
   enable(): void {
     for (const button of this.buttons) button.disabled = false;
-    say(this.status, "Choose an objective: the settings are shown with their expected effect; nothing is set.");
+    say(this.status, "Choose an objective to see the settings with their expected effect. Nothing is changed.");
   }
 
   private async ask(objective: string): Promise<void> {
-    say(this.status, "asking the kernel for its interfaces");
+    say(this.status, "reading the settings of this host");
     try {
       const response = await fetch(`api/plan?objective=${objective}`);
       const text = await response.text();
@@ -122,14 +124,14 @@ export class Plan {
   private show({ objective, proposals, notes }: PlanSheet): void {
     say(
       this.status,
-      `${proposals.length} settings for ${objective}. netcliff tune apply --objective ${objective} makes them, and undoes them.`,
+      `${proposals.length} settings for ${objective}. "netcliff tune apply --objective ${objective}" sets them, "netcliff tune undo" restores the old values.`,
     );
     const columns = ["Setting", "Now", "Proposed", "Effect", "Why", "Command"];
     const rows = proposals.map((one) =>
       h(
         "tr",
         {},
-        ...[one.name, one.old, one.new, one.effect ?? "not known: not calibrated", one.reason].map((text, i) =>
+        ...[one.name, one.old, one.new, one.effect ?? "unknown: not calibrated", one.reason].map((text, i) =>
           h("td", { "data-label": columns[i] ?? "" }, text),
         ),
         h("td", { "data-label": "Command" }, h("code", {}, one.command)),

@@ -73,7 +73,7 @@ export class Watch {
           this.draw();
         },
       },
-      "From the start",
+      "Back to the start",
     );
     this.told();
     this.element = h(
@@ -106,7 +106,7 @@ export class Watch {
           h(
             "li",
             {},
-            "Receive livelock: offer more than the cliff to the scheme interrupt. The strip of the CPU turns to interrupts and protocol processing, the socket is full, and each packet that was just processed is thrown away there.",
+            "Receive livelock: offer more than the cliff to the scheme interrupt. The strip of the CPU turns to interrupts and protocol processing, the socket is full, and packets that were just processed are dropped there.",
           ),
           h(
             "li",
@@ -124,7 +124,7 @@ export class Watch {
   }
 
   private told(): void {
-    const text = `${duration(Number(this.factor().toPrecision(2)))} a second`;
+    const text = `${duration(Number(this.factor().toPrecision(2)))} of simulated time per second`;
     say(this.speedText, text);
     this.speed.setAttribute("aria-valuetext", text);
   }

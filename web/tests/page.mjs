@@ -714,7 +714,7 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
         timeout: 30_000,
       });
       assert.deepEqual(await cut(page), []);
-      for (const name of ["State", "Begun", "Cliff", "Command"]) {
+      for (const name of ["State", "Started", "Cliff", "Command"]) {
         const cell = await page.locator(`#runs td[data-label="${name}"]`).first().boundingBox();
         assert.ok(cell.x >= 0 && cell.width > 0 && cell.x + cell.width <= 390, name);
       }

@@ -118,7 +118,7 @@ pub fn curves(
     }
     curves.retain(|curve| !curve.dots.is_empty());
     let axis = |name: &str, dimension| Axis { name: name.to_owned(), dimension, scale: Scale::Log, range: None };
-    (Axes { x: axis("frame size", Dimension::Bytes), y: axis("bound", Dimension::Bps) }, curves)
+    (Axes { x: axis("frame size", Dimension::Bytes), y: axis("upper bound of frame bits", Dimension::Bps) }, curves)
 }
 
 #[cfg(test)]

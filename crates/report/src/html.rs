@@ -174,7 +174,7 @@ fn card(finding: &Finding, engine: EngineKind) -> Markup {
                         @if let Some(ends) = format::interval(figure, Unit::Pps, "–") { (ends) }
                         @if let Some(error) = sheet::error_of(&finding.cliff_pps, engine) {
                             @if figure.interval.is_some() { "; " }
-                            (format::signed(error, Unit::Share)) " against the measured"
+                            (format::signed(error, Unit::Share)) " against the measured cliff"
                         }
                     }
                 }
@@ -213,7 +213,7 @@ fn not_had(finding: &Finding) -> Markup {
     html! {
         section #not-measured {
             h2 { "Not measured" }
-            @if groups.is_empty() { p { "Every figure of this page was measured." } }
+            @if groups.is_empty() { p { "No value of this page is missing." } }
             @else {
                 ul {
                     @for group in groups {
@@ -236,7 +236,7 @@ fn raw(finding: &Finding) -> Markup {
         section #raw {
             h2 { "Data" }
             p {
-                a download="netcliff-finding.json" href=(href) { "Download the finding as JSON" }
+                a download="netcliff-finding.json" href=(href) { "Download this result as JSON" }
                 " (" (json.len() / 1000 + 1) " kB). It is also in this page, in " code { "script#finding" } "."
             }
             script type="application/json" id="finding" { (PreEscaped(embedded)) }
@@ -280,7 +280,7 @@ mod of_file {
                 p.kicker { "netcliff run · " (format::date_utc(provenance.started_unix_s)) }
                 h1 { (title) }
                 @if partial {
-                    p.banner role="status" { strong { "Partial." } " Not all that was asked for was measured. Results up to then are shown." }
+                    p.banner role="status" { strong { "Partial." } " Some measurements are missing. Results up to the end of the run are shown." }
                 }
             }
             main {
@@ -296,7 +296,7 @@ mod of_file {
                     p { code { (provenance.command) } }
                 }
                 @if !drawing.source.is_empty() {
-                    section #file { h2 { "The file" } pre { code { (drawing.source) } } }
+                    section #file { h2 { "Experiment file" } pre { code { (drawing.source) } } }
                 }
             }
         };

@@ -235,8 +235,8 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
 }
 
 /// Note next to the figures of [`fn@check`].
-pub const CHECK_NOTE: &str = "each check is a set-up that was not calibrated; delivered: rate delivered at 1.5 and at 2 times the set-up's own cliff; \
-     error of the predicted figures against the measured ones";
+pub const CHECK_NOTE: &str = "each check is a set-up that was not calibrated, predicted with the costs of this run and then measured; delivered: rate \
+     delivered at 1.5 and at 2 times the check's own cliff; percentages with a sign: error against the measured figure";
 
 /// A row of figures by engine.
 pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
@@ -332,15 +332,23 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
 pub fn generator(finding: &Finding) -> Vec<(&'static str, String)> {
     let generator = &finding.generator;
     let ceiling = generator.ceiling_pps.map_or("-".to_owned(), |ceiling| format::figure(&ceiling, Unit::Pps));
-    let frames =
-        if generator.frame_bytes == 0 { String::new() } else { format!(", {} B frames", generator.frame_bytes) };
+    let frames = if generator.frame_bytes == 0 {
+        String::new()
+    } else {
+        format!(", the generator's highest rate with {} B frames", generator.frame_bytes)
+    };
     let mut lines = vec![("ceiling", format!("{ceiling}{frames}"))];
     if !generator.method.is_empty() {
         lines.push(("method", generator.method.clone()));
     }
     if let Some(lateness_s) = generator.lateness_p99_s {
         let lateness = format::quantity(lateness_s, Unit::Seconds);
-        lines.push(("lateness", format!("p99 {lateness} behind schedule at the highest load that it reached")));
+        lines.push((
+            "lateness",
+            format!(
+                "99 % of the packets left at most {lateness} late, at the highest load that the generator sent in time"
+            ),
+        ));
     }
     lines.extend(hosts::generators(finding));
     lines

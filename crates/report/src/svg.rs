@@ -68,7 +68,7 @@ mod delivered {
         let mut plot = finding::plot(finding, "delivered", "Delivered load against offered load", y);
         finding::add(&mut plot, curves, "", false);
         let corner = across_pps.min(up_pps);
-        finding::guide(&mut plot, "nothing lost", vec![Dot::exact(0.0, 0.0), Dot::exact(corner, corner)]);
+        finding::guide(&mut plot, "no loss", vec![Dot::exact(0.0, 0.0), Dot::exact(corner, corner)]);
         plot.empty = "no throughput measured".to_owned();
         plot
     }
@@ -158,8 +158,8 @@ mod loss {
         let allowed = if target > 0.0 { target.log10().floor() } else { -4.0 };
         let floor = seen.min(allowed).clamp(LOWEST_POWER, -1.0);
         let below = all().any(|dot| dot.y > 0.0 && dot.y < 10f64.powf(floor) * (1.0 - 1e-9));
-        let y = Scale::log("packets lost, of those offered", Unit::Share, floor, 0.0).with_zero();
-        let mut plot = finding::plot(finding, "loss", "Share of the offered packets that is lost", y);
+        let y = Scale::log("loss, of the offered packets", Unit::Share, floor, 0.0).with_zero();
+        let mut plot = finding::plot(finding, "loss", "Loss, as a share of the offered packets", y);
         plot.words = format!("The loss allowed at the cliff is {}. {}", format::loss(target), plot.words);
         finding::add(&mut plot, curves, "", false);
         if target > 0.0 {

@@ -177,7 +177,7 @@ fn answer(record: &Record) -> String {
         told("CPU left ", Unit::Share, outcome.cpu.and_then(|cpu| cpu.available)),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let parts = if parts.is_empty() { "nothing is known".to_owned() } else { parts.join(", ") };
+    let parts = if parts.is_empty() { "no figure is known".to_owned() } else { parts.join(", ") };
     let sampled = outcome.throughput_pps.into_iter().chain(outcome.loss_fraction).find_map(|figure| figure.interval);
     let level = sampled.map_or(String::new(), |ends| format!(", {} intervals", format::share_short(ends.confidence)));
     format!("At {load}: {parts} ({}{level}).", sheet::column(record.engine))

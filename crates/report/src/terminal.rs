@@ -150,7 +150,7 @@ fn host(page: &mut Page, finding: &Finding) {
 
 fn costs(page: &mut Page, finding: &Finding) {
     let confidence = sheet::confidence(finding).map(|c| format!(" ({} intervals)", format::share_short(c)));
-    page.heading(&format!("COSTS{}", confidence.unwrap_or_default()));
+    page.heading(&format!("COSTS OF THIS HOST{}", confidence.unwrap_or_default()));
     let Some(calibration) = &finding.calibration else {
         return page.paragraph(2, Tone::Plain, "-");
     };
@@ -159,8 +159,8 @@ fn costs(page: &mut Page, finding: &Finding) {
     }
     let fit = calibration
         .r_squared
-        .map(|r2| format!("; the fit explains {} of the variance of softirq time", format::share(r2)));
-    page.fact("CPU time by", &format!("{}{}", calibration.cpu_method, fit.unwrap_or_default()));
+        .map(|r2| format!("; the regression explains {} of the variance of softirq time", format::share(r2)));
+    page.fact("CPU meter", &format!("{}{}", calibration.cpu_method, fit.unwrap_or_default()));
     for sentence in sheet::rests_on(finding) {
         page.paragraph(2, Tone::Faint, &sentence);
     }
@@ -168,7 +168,11 @@ fn costs(page: &mut Page, finding: &Finding) {
 
 fn figures(page: &mut Page, finding: &Finding) {
     page.columns("CLIFF");
-    page.paragraph(2, Tone::Faint, &format!("{}; error against the measured", sheet::cliff_note(finding)));
+    page.paragraph(
+        2,
+        Tone::Faint,
+        &format!("{}; error: of the prediction against the measured cliff", sheet::cliff_note(finding)),
+    );
     page.rows(&sheet::cliff(finding));
     if let Some(sentence) = sheet::confidences(finding) {
         page.paragraph(2, Tone::Faint, &sentence);
@@ -214,7 +218,7 @@ fn figures(page: &mut Page, finding: &Finding) {
     if let Some(at) = &finding.ledger {
         page.heading("WHERE EVERY PACKET WENT");
         let load = format::quantity(at.load_pps, Unit::Pps);
-        page.paragraph(2, Tone::Faint, &format!("of a trial at {load}, warm-up included"));
+        page.paragraph(2, Tone::Faint, &format!("packets of one trial at {load}, warm-up included"));
         drops::ledger(page, &at.ledger);
     }
 }
@@ -327,7 +331,7 @@ mod tuning {
         let settings = if count == 1 { "1 setting".to_owned() } else { format!("{count} settings") };
         let objective = plan.objective.name();
         let then = match count {
-            0 => "what this host has and the planner knows is set for it already".to_owned(),
+            0 => "each setting that this host has and the planner knows already has the proposed value".to_owned(),
             _ => format!(
                 "`netcliff tune try --objective {objective}` measures them, `tune apply` makes them, `tune undo` takes them back"
             ),

@@ -43,7 +43,7 @@ pub fn run(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     let (axes, curves) = curves(&system, &sizes, &args.offload, interrupts.as_ref());
     let drawing = Drawing {
-        title: "What bounds this host, by frame size".to_owned(),
+        title: "Upper bounds of the rate, by frame size".to_owned(),
         axes,
         curves,
         marks: Vec::new(),

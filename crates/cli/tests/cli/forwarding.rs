@@ -61,7 +61,7 @@ fn set_ups_are_measured_kept_and_shown_again() {
     }
     assert_eq!(found["set_ups"][0]["about"]["shared"], true);
     let html = std::fs::read_to_string(page).expect("the page is written");
-    assert!(html.contains("as figure 11 of the guide") && html.contains("<svg"), "no picture");
+    assert!(html.contains("as figure 11 of Gasparakis and Waskiewicz 2010") && html.contains("<svg"), "no picture");
     let shown = home.stdout(["results", "show"]);
     for part in ["small", "THROUGHPUT", "AGAINST PLAIN", "SET-UPS"] {
         assert!(shown.contains(part), "{part}: {shown}");

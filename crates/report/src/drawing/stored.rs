@@ -69,7 +69,7 @@ impl Drawing {
             });
             let settings = &record.report.settings;
             let name = format!(
-                "{} B asked, {} B answered, {} flows",
+                "requests of {} B, responses of {} B, {} flows",
                 settings.request_bytes, settings.response_bytes, settings.flows
             );
             Some(Curve { name, answerer: None, dots: dots.collect() })
@@ -83,7 +83,7 @@ impl Drawing {
         }
         let axes = Axes {
             x: axis("latency", Dimension::Seconds, Scale::Log),
-            y: axis("share that took longer", Dimension::Share, Scale::Log),
+            y: axis("share of requests that took longer", Dimension::Share, Scale::Log),
         };
         let provenance = run.rows.first().map(|record| record.provenance.clone()).unwrap_or_default();
         Self { partial: run.partial, ..stored(title, axes, curves, &provenance) }

@@ -38,13 +38,13 @@ fn body(comparison: &Comparison) -> Markup {
         }
         main {
             section #figures {
-                h2 { "Figures" }
+                h2 { "Changes from A to B" }
                 (figures(comparison))
                 p.note { (method(comparison)) "." }
             }
             section #changed {
-                h2 { "What else changed" }
-                @if comparison.changed.is_empty() { p { "Nothing that was recorded." } }
+                h2 { "Other differences" }
+                @if comparison.changed.is_empty() { p { "None of what netcliff records (kernel, settings, devices)." } }
                 @else { (changed(comparison)) }
             }
             (only("A", &comparison.only_a))
@@ -53,7 +53,7 @@ fn body(comparison: &Comparison) -> Markup {
                 section #notes { h2 { "Notes" } ul { @for note in &comparison.notes { li { (note) } } } }
             }
             section #runs {
-                h2 { "The runs" }
+                h2 { "Runs" }
                 (stack(&["run", "name", "started", "version", "command"], [run("A", &comparison.a), run("B", &comparison.b)]))
             }
         }

@@ -38,7 +38,7 @@ fn body(drawing: &Drawing) -> Markup {
             (asked(drawing))
             (values(drawing))
             @if !drawing.source.is_empty() {
-                section #file { h2 { "The file" } pre { code { (drawing.source) } } }
+                section #file { h2 { "Experiment file" } pre { code { (drawing.source) } } }
             }
         }
     }
@@ -60,8 +60,8 @@ fn stated(drawing: &Drawing) -> Markup {
     html! {
         @if !drawing.marks.is_empty() {
             section #stated {
-                h2 { "Stated numbers" }
-                (stack(&["mark", "stated", "found", "source"], drawing.marks.iter().enumerate().map(row)))
+                h2 { "Published values" }
+                (stack(&["number in the figure", "published", "computed or measured here", "source"], drawing.marks.iter().enumerate().map(row)))
             }
         }
     }
@@ -71,7 +71,7 @@ fn not_had(drawing: &Drawing) -> Markup {
     html! {
         @if !drawing.not_had.is_empty() {
             section #not-had {
-                h2 { "Not measured" }
+                h2 { "Points without a value" }
                 ul { @for reason in NotHad::by_reason(&drawing.not_had) { li { (reason) } } }
             }
         }
@@ -82,7 +82,7 @@ fn asked(drawing: &Drawing) -> Markup {
     let provenance = &drawing.provenance;
     html! {
         section #asked {
-            h2 { "How it was produced" }
+            h2 { "Configuration, version and command" }
             (facts(drawing.asked.iter().map(|(name, value)| (name.as_str(), value.clone())).chain([
                 ("netcliff", provenance.version.clone()),
                 ("command", provenance.command.clone()),

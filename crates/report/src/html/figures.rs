@@ -10,7 +10,7 @@ use crate::sheet::{self, Cell, ENGINES, Row};
 pub fn section(finding: &Finding) -> Markup {
     html! {
         section #figures {
-            h2 { "Figures" }
+            h2 { "Predicted, simulated and measured values" }
             div.scroll {
                 table.engines.stack {
                     thead {
@@ -19,7 +19,7 @@ pub fn section(finding: &Finding) -> Markup {
                             @for engine in ENGINES { th scope="col" { (sheet::column(engine)) } }
                         }
                     }
-                    (group("The cliff, and the error against the measured one", &sheet::cliff(finding)))
+                    (group("Cliff, and error of the prediction against the measured cliff", &sheet::cliff(finding)))
                     (group("Peak throughput", &sheet::peak(finding)))
                     (group(&sheet::at_twice_heading(), &sheet::at_twice(finding)))
                     @for at in &finding.latency {
@@ -27,8 +27,8 @@ pub fn section(finding: &Finding) -> Markup {
                         (group(&format!("Latency at {} {}, {load}", format::share_short(at.share), sheet::of_the_cliff(finding)), &sheet::latency(at)))
                     }
                     @for at in &finding.round_trips { (group(&sheet::round_trips_heading(at, finding), &sheet::round_trips(at))) }
-                    (group("CPU at the cliff", &sheet::cpu_at_cliff(finding)))
-                    (group("CPU at twice the cliff", &sheet::cpu_at_twice(finding)))
+                    (group("CPU at the cliff, shares of the CPU under test", &sheet::cpu_at_cliff(finding)))
+                    (group("CPU at twice the cliff, shares of the CPU under test", &sheet::cpu_at_twice(finding)))
                     (group("Lost at twice the cliff, of the offered packets", &sheet::loss(&finding.loss_at_twice)))
                     @for check in &finding.checks {
                         (group(&format!("Check {}", check.name), &sheet::check(check)))

@@ -39,19 +39,19 @@ fn answers(report: &ForwardingReport, drawing: &Drawing) -> Markup {
 fn shares(report: &ForwardingReport, drawing: &Drawing, line_bps: f64) -> Drawing {
     let line = format::quantity(line_bps, Unit::Bps);
     let figure = match line_bps {
-        1e9 => ", as figure 11 of the guide",
-        1e10 => ", as figure 12 of the guide",
+        1e9 => ", as figure 11 of Gasparakis and Waskiewicz 2010",
+        1e10 => ", as figure 12 of Gasparakis and Waskiewicz 2010",
         _ => "",
     };
     let curves: Vec<Curve> = report.shares(line_bps);
     Drawing {
         title: format!(
-            "What this router would forward of a {line} line (computed: virtual links have no rate){figure}"
+            "Share of a {line} line that this router would forward (computed: virtual links have no rate){figure}"
         ),
         axes: Axes {
             x: drawing.axes.x.clone(),
             y: Axis {
-                name: "share of the line".to_owned(),
+                name: "share of the line's frame rate".to_owned(),
                 dimension: Dimension::Share,
                 scale: Scale::Linear,
                 range: Some((0.0, 1.0)),
@@ -64,8 +64,8 @@ fn shares(report: &ForwardingReport, drawing: &Drawing, line_bps: f64) -> Drawin
 }
 
 fn table(report: &ForwardingReport) -> Markup {
-    let heads =
-        ["frame", "set-up", "throughput", "bound", "predicted", "against the first", "rounds"].map(str::to_owned);
+    let heads = ["frame", "set-up", "throughput", "limited by", "predicted", "change from the first set-up", "rounds"]
+        .map(str::to_owned);
     let row = |row: &ForwardingRow| {
         let predicted = row.predicted_pps().map(|(pps, how)| format!("{} {how}", format::quantity(pps, Unit::Pps)));
         vec![
@@ -83,10 +83,10 @@ fn table(report: &ForwardingReport) -> Markup {
             h2 { "Throughput" }
             (stack(&heads, report.rows.iter().map(row)))
             p.note {
-                "Means of the rounds with 95 % intervals. Bound by the tester: no more could be offered, the router does at least that. \
-                 Bound by a shared CPU: what it sends, forwards and takes in together. \
-                 Simulated: one server, the router's CPU, with the costs seen there at half the throughput. Predicted: one CPU that does \
-                 in turn what tester and router were seen to need for a frame on CPUs of their own."
+                "Means of the rounds with 95 % intervals. Limited by the tester: the tester could not offer more, so the router forwards at least that. \
+                 Limited by a shared CPU: the rate at which this CPU sends, forwards and receives each frame. \
+                 Simulated: one server, the router's CPU, with the costs measured there at half the throughput. Predicted: one CPU that \
+                 does in turn the work of tester and router for a frame, as measured with a CPU for each."
             }
         }
     }

@@ -62,7 +62,7 @@ fn body(report: &Rfc2544Report) -> Markup {
                 @if !lines.is_empty() { section { h2 { (heading) } ul { @for line in lines { li { (line) } } } } }
             }
             section #produced {
-                h2 { "How it was produced" }
+                h2 { "Command and version" }
                 (facts([("command", report.provenance.command.clone()), ("netcliff", report.provenance.version.clone())].into_iter()))
             }
         }
@@ -111,8 +111,8 @@ fn throughput_table(report: &Rfc2544Report) -> Markup {
                 (stack(&heads, had.iter().map(row)))
                 @if several {
                     p.note {
-                        "Means of the searches, which went round by round over the sizes, with 95 % intervals; how far the bounds of a \
-                         search are apart is in them."
+                        "Means of the searches, which went round by round over the sizes, with 95 % intervals. The intervals include the \
+                         distance between the bounds of each search."
                     }
                 }
             }
@@ -200,7 +200,7 @@ fn throughput(report: &Rfc2544Report) -> Option<Drawing> {
 fn latency(report: &Rfc2544Report) -> Option<Drawing> {
     let curves = [
         ("tagged frames, mean", by_size(report, |size| Some(size.latency.as_ref()?.mean_s))),
-        ("the same, from before they were written", by_size(report, |size| size.latency.as_ref()?.application_mean_s)),
+        ("tagged, from before they were written", by_size(report, |size| size.latency.as_ref()?.application_mean_s)),
         ("typical (RFC 8219)", by_size(report, |size| Some(size.latency.as_ref()?.typical_s.median))),
         ("worst case (RFC 8219)", by_size(report, |size| Some(size.latency.as_ref()?.worst_s.median))),
     ];
@@ -223,8 +223,8 @@ fn loss(report: &Rfc2544Report) -> Option<Drawing> {
         curve(size.frame.to_string(), trials.iter().rev().map(dot).collect())
     });
     let axes = Axes {
-        x: axis("load over the highest", Dimension::Share, Scale::Linear),
-        y: axis("frames lost", Dimension::Share, Scale::Linear),
+        x: axis("load, of the highest load", Dimension::Share, Scale::Linear),
+        y: axis("frame loss ratio", Dimension::Share, Scale::Linear),
     };
     drawing(report, "Frame loss by load", axes, curves.collect())
 }

@@ -12,14 +12,14 @@ use crate::sheet::{self, Cell};
 pub fn costs(finding: &Finding) -> Markup {
     html! {
         section #costs {
-            h2 { "What a packet costs" }
+            h2 { "Costs of this host" }
             @match &finding.calibration {
                 None => p { "-" },
                 Some(calibration) => {
                     @let row = |cost: sheet::CostLine| vec![figure(&cost.key), Column::Figure(content(cost.cell.as_ref())), words(&cost.how)];
                     (stack(&["cost", "value", "method"], sheet::costs(finding).into_iter().map(row)))
                     p.note {
-                        "CPU time by " (calibration.cpu_method) "."
+                        "CPU meter: " (calibration.cpu_method) "."
                         @if let Some(r2) = calibration.r_squared {
                             " The regression explains " (format::share(r2)) " of the variance of softirq time."
                         }
@@ -50,7 +50,7 @@ pub fn setup(finding: &Finding) -> Markup {
             h2 { "Configuration and host" }
             (facts(sheet::setup(finding).into_iter().chain(sheet::generator(finding).into_iter().map(prefixed)).chain(sheet::device(finding))))
             @if !limits.is_empty() {
-                h3 { "What limits this run" }
+                h3 { "Limits of this run" }
                 ul { @for limit in limits { li { (limit) } } }
             }
         }
@@ -59,9 +59,9 @@ pub fn setup(finding: &Finding) -> Markup {
 
 fn prefixed((name, fact): (&'static str, String)) -> (&'static str, String) {
     let name = match name {
-        "ceiling" => "generator ceiling",
-        "method" => "generator",
-        "lateness" => "generator lateness",
+        "ceiling" => "generator's highest rate",
+        "method" => "generator's method",
+        "lateness" => "generator's lateness",
         other => other,
     };
     (name, fact)
@@ -88,13 +88,13 @@ pub fn sweep(finding: &Finding) -> Markup {
         ["engine", "load", "repeats"].into_iter().chain(SWEEP.iter().map(|(name, ..)| *name)).collect();
     html! {
         section #sweep {
-            h2 { "The sweep" }
+            h2 { "Sweep over the offered load" }
             @if finding.sweep.is_empty() { p { "-" } }
             @else { details {
-                summary { (finding.sweep.len()) " points, engine by engine" }
+                summary { (finding.sweep.len()) " points: model, simulation, measurement" }
                 @let points = sheet::ENGINES.into_iter().flat_map(|engine| finding.curve(engine));
                 (wide_stack("The sweep", &heads, points.map(sweep_row)))
-                p.note { "* The sender did not reach this load: what is missing is not the receiver's loss." }
+                p.note { "* The sender did not reach this load: packets that it did not send are not losses of the host under test." }
             } }
         }
     }
@@ -112,7 +112,7 @@ pub fn fingerprint(finding: &Finding) -> Markup {
     let known = &finding.fingerprint.facts;
     html! {
         section #fingerprint {
-            h2 { "Fingerprint" }
+            h2 { "Fingerprint of the host" }
             @if known.is_empty() { p { "-" } }
             @else {
                 details {
@@ -136,7 +136,7 @@ pub fn provenance(finding: &Finding) -> Markup {
     let settings = provenance.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
     html! {
         section #provenance {
-            h2 { "How it was produced" }
+            h2 { "Command, version and time" }
             (facts(known.into_iter().chain(settings)))
         }
     }

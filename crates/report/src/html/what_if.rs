@@ -39,11 +39,11 @@ fn fragment(finding: &Finding) -> Option<String> {
     Some(format!("#v1/explore?{}", parts.join("&")))
 }
 
-/// The link "Ask what if" for the page's head; `None` if the host was not calibrated.
+/// The link "Open these costs in the explorer" for the page's head; `None` if the host was not calibrated.
 pub fn link(finding: &Finding) -> Option<Markup> {
     let fragment = fragment(finding)?;
     Some(html! {
-        p { a href={ (EXPLORER) (fragment) } { "Ask what if" } " with these costs, while " code { "netcliff serve" } " runs" }
+        p { a href={ (EXPLORER) (fragment) } { "Open these costs in the explorer" } ", while " code { "netcliff serve" } " runs on this machine" }
     })
 }
 

@@ -135,16 +135,19 @@ fn speed(finding: &Finding) -> Option<String> {
     }
     if let Some(slowness) = speed.slowness {
         let share = format::signed(slowness.value - 1.0, Unit::Share);
-        said.push(format!("its CPU time there was {share} off the calibrated costs"));
+        said.push(format!("CPU times there were {share} against the calibrated costs"));
     }
     if let Some(turns) = speed.turns_per_s {
-        said.push(format!("the host's CPU did {:.3} million turns of a fixed loop a second", turns.value * 1e-6));
+        said.push(format!(
+            "speed of the host's CPU: {:.3} million turns of a fixed loop per second",
+            turns.value * 1e-6
+        ));
     }
     if let Some(drift) = &finding.drift {
         let ends =
             format::interval(&drift.share, Unit::Share, " to ").map_or(String::new(), |ends| format!(" ({ends})"));
         said.push(format!(
-            "it drifted by {}{ends} over the run, {} scatter",
+            "the CPU's speed drifted by {}{ends} over the run, with a scatter of {}",
             format::signed(drift.share.value, Unit::Share),
             format::share(drift.scatter)
         ));
@@ -165,8 +168,8 @@ fn two_cliffs(speed: &Speed) -> Option<String> {
     let load = |s: f64| format::quantity(1.0 / s, Unit::Pps);
     (full_s > empty_s * MATTERS).then(|| {
         format!(
-            "{} with an empty socket, {} with a full one, whose packets are out of the caches: once full, the socket stays full above about {}, and \
-             an empty one may stay empty up to {}, so that between the two a disturbance decides",
+            "service demand {} with an empty socket buffer and {} with a full one, because its packets have left the caches: once full, it stays full above about {}; \
+             an empty one may stay empty up to {}; between these loads a disturbance decides whether it fills",
             quantity(empty_s),
             quantity(full_s),
             load(full_s),

@@ -127,14 +127,14 @@ fn sizes(offered: &OfferedTraffic, origin: &str) -> Plot {
         bars.extend([Dot::exact(f64::from(from), share), Dot::exact(f64::from(to), share)]);
     }
     let look = Look { tone: 2, line: None, marker: None, spread: Spread::None, area: true };
-    add(&mut plot, &format!("in {BAR_BYTES} bytes"), look, bars);
+    add(&mut plot, &format!("per {BAR_BYTES} bytes"), look, bars);
     let (mut below, mut steps) = (0.0, vec![Dot::exact(0.0, 0.0)]);
     for (bytes, share) in &offered.sizes {
         steps.push(Dot::exact(f64::from(*bytes), below));
         below += share;
         steps.push(Dot::exact(f64::from(*bytes), below));
     }
-    add(&mut plot, "up to", Look::line(1, 0, 1.6), steps);
+    add(&mut plot, "cumulative", Look::line(1, 0, 1.6), steps);
     let mean = offered.mean_bytes.map(|bytes| format!("mean {bytes:.1} bytes")).unwrap_or_default();
     plot.words = format!("Histogram and distribution of the frame sizes, {mean}.");
     plot.notes.push(mean);

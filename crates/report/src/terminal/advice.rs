@@ -36,7 +36,7 @@ pub fn settings(all: &[Advice], overall: &[Overall], style: Style) -> String {
         let legend: Vec<String> =
             drawn.names().iter().enumerate().map(|(place, name)| format!("{} {name}", letter(place))).collect();
         page.paragraph(2, Tone::Faint, &legend.join(", "));
-        page.heading("HOW");
+        page.heading("METHOD");
         page.fact("candidates", &counts(one));
         page.fact("effort", &effort(one));
         remarks(&mut page, one);
@@ -86,7 +86,7 @@ fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Pa
             let best = overall.first().filter(|best| best.infeasible == 0);
             match best {
                 Some(best) => page.paragraph(0, Tone::Strong, &for_all(first, all.len(), best)),
-                None => page.paragraph(0, Tone::Alarm, "No single setting keeps the constraints at every load."),
+                None => page.paragraph(0, Tone::Alarm, "No single setting meets the constraints at every load."),
             }
             let kept = best.and_then(|best| first.candidate(&best.scheme));
             commands(&mut page, first, &kept.into_iter().collect::<Vec<_>>());
@@ -217,10 +217,10 @@ fn by_load(page: &mut Page, all: &[Advice]) {
             None => advice.traffic.rate.to_string(),
         };
         if advice.verdict == Verdict::NoneFeasible {
-            page.item(&format!("{load:>10}  "), "none keeps the constraints; closest:");
+            page.item(&format!("{load:>10}  "), "no setting meets the constraints; closest:");
         }
         if advice.verdict == Verdict::NotDecided {
-            page.item(&format!("{load:>10}  "), "not decided between:");
+            page.item(&format!("{load:>10}  "), "undecided between:");
         }
         for candidate in advice.advised.iter().filter_map(|scheme| advice.candidate(scheme)) {
             let load = if advice.verdict == Verdict::Picked { load.as_str() } else { "" };
@@ -240,7 +240,7 @@ fn kept(page: &mut Page, advice: &Advice, overall: &[Overall]) {
     page.paragraph(
         2,
         Tone::Plain,
-        &format!("Columns: largest shortfall against the best setting for a load ({of}); that load; number of loads at which a constraint is broken; setting."),
+        &format!("Columns: largest shortfall against the best setting for a load ({of}); that load; number of loads at which a constraint is not met; setting."),
     );
     for one in overall.iter().take(OTHERS) {
         let load = one.worst_pps.map_or("-".to_owned(), |pps| format::quantity(pps, Unit::Pps));
@@ -285,9 +285,9 @@ fn drawing(advice: &Advice) -> Drawing {
     };
     let advised = |candidate: &Candidate| advice.advised.contains(&candidate.scheme);
     let curves = vec![
-        curve("off the front", &|one| !one.front && !advised(one)),
-        curve("on the front", &|one| one.front && !advised(one)),
-        curve("advised", &advised),
+        curve("off the Pareto front", &|one| !one.front && !advised(one)),
+        curve("on the Pareto front", &|one| one.front && !advised(one)),
+        curve("advised setting", &advised),
     ];
     Drawing {
         title: title(advice),

@@ -53,9 +53,9 @@ fn figures(page: &mut Page, finding: &Finding) {
     // Leave out rows for which no engine has a figure: -v lists them as not measured. The cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
-    page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; p99: of latency, at that share of the cliff.");
+    page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; of peak, 2x cliff: share of it delivered at twice the cliff; p99: 99th percentile of latency at this share of the cliff.");
     if rows.iter().any(|row| row.label.ends_with('*')) {
-        page.paragraph(2, Tone::Faint, &format!("* {}: none was measured", sheet::of_the_cliff(finding)));
+        page.paragraph(2, Tone::Faint, &format!("* {}: no cliff was measured", sheet::of_the_cliff(finding)));
     }
 }
 
@@ -84,8 +84,8 @@ fn rest(finding: &Finding) -> String {
     let absent = sheet::not_had(finding).iter().map(|group| group.figures.len()).sum::<usize>();
     let absent = match absent {
         0 => String::new(),
-        1 => ", and why a figure was not measured".to_owned(),
-        several => format!(", and why {several} figures were not measured"),
+        1 => ", and why a figure is missing".to_owned(),
+        several => format!(", and why {several} figures are missing"),
     };
-    format!("-v shows costs, disturbances of the run, CPU time and losses{absent}.")
+    format!("-v shows costs, disturbances, CPU time, losses{absent}.")
 }

@@ -104,7 +104,7 @@ fn would_show(comparison: &Comparison) -> String {
     match comparison.detectable {
         Some(share) => {
             format!(
-                "These repeats show a slow-down of {} or more with a probability of 80 %",
+                "These repeats would show a slow-down of {} or more with a probability of 80 %",
                 format::share_short(share)
             )
         }
@@ -204,6 +204,24 @@ pub fn words_of(quantity: &Quantity) -> String {
         "cliff_pps" => "cliff",
         "peak_pps" => "peak",
         "throughput_pps" => "throughput",
+        "livelock" => "of peak, at 2x",
+        "cliff_rps" => "cliff",
+        "request_us" => "CPU us/request",
+        "per_packet_s" => "CPU a packet",
+        "share" => "share of CPU",
+        "latency_p999_s" => "latency p99.9",
+        "latency_tagged_s" => "tagged latency",
+        "latency_tagged_kernel_s" => "tagged, kernel",
+        "latency_tagged_hardware_s" => "tagged, ports",
+        "burst_frames" => "longest burst",
+        "wire_bps" => "rate on wire",
+        "delivered_wire_bps" => "wire, received",
+        "link_share" => "of link rate",
+        "system_cpus" => "busy CPUs",
+        "sender_cpu" => "sender's CPU",
+        "receiver_cpu" => "receiver's CPU",
+        "sender_kernel_share" => "sender kernel",
+        "receiver_kernel_share" => "recv kernel",
         other => other,
     }
     .to_owned()

@@ -28,8 +28,8 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     let plot = chart(drawing, page.style());
     page.block(&plot);
     if !plot.is_empty() {
-        let digits = if drawing.marks.is_empty() { "" } else { ", digits the values of PUBLISHED VALUES" };
-        page.paragraph(2, Tone::Faint, &format!("Letters are the curves of the table below{digits}."));
+        let digits = if drawing.marks.is_empty() { "" } else { "; digits: numbers of PUBLISHED VALUES" };
+        page.paragraph(2, Tone::Faint, &format!("Letters: curves of the table below{digits}."));
     }
     values(&mut page, drawing);
     marks(&mut page, drawing);

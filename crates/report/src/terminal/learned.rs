@@ -27,10 +27,16 @@ pub fn learned(learned: &Learned, style: Style) -> String {
     if !learned.parts.is_empty() {
         page.block(&parts(learned));
         let limits = learned.parts.iter().filter_map(|part| Some(format!("{}: {}.", part.name, part.why.as_ref()?)));
-        page.list("WHY", &limits.filter(|line| !line.contains("too few")).collect::<Vec<_>>());
+        page.list(
+            "LIMITS OF THE CLIFFS, OR WHY ONE IS MISSING",
+            &limits.filter(|line| !line.contains("too few")).collect::<Vec<_>>(),
+        );
     }
     if let Some(part) = learned.first_cpu() {
-        page.list(&format!("WHAT A PACKET COSTS ({})", part.name), &part.costs.iter().map(cost).collect::<Vec<_>>());
+        page.list(
+            &format!("CPU TIME OF PACKETS AND POLLS ({})", part.name),
+            &part.costs.iter().map(cost).collect::<Vec<_>>(),
+        );
     }
     page.list("TRAFFIC", &traffic(learned));
     let unknown: Vec<String> = learned.missing.iter().map(|one| one.why.clone()).collect();
@@ -124,7 +130,7 @@ fn parts(learned: &Learned) -> String {
             if part.kind == PartKind::Socket { "-".to_owned() } else { format::share(part.busy) },
         ]
     };
-    let heads = ["", "load", "cliff", "90 % interval", "at", "highest", "busy"].map(str::to_owned);
+    let heads = ["", "load", "cliff", "90 % interval", "of cliff", "highest", "busy"].map(str::to_owned);
     columns([heads].into_iter().chain(learned.parts.iter().map(row)))
 }
 
@@ -158,16 +164,20 @@ fn traffic(learned: &Learned) -> Vec<String> {
             format!("{} over {}", format::significant(one.index), format::quantity(one.scale_s, Unit::Seconds))
         };
         let most = traffic.dispersion.iter().map(|one| one.index).fold(0.0, f64::max);
-        let words = if most >= BURSTY { "bursts, or a load that moves" } else { "about as even as chance" };
+        let words =
+            if most >= BURSTY { "bursts, or a load that changes" } else { "about as random as Poisson arrivals" };
         let list: Vec<String> = traffic.dispersion.iter().map(each).collect();
-        lines.push(format!("{words}: variance of counts over their mean (1 for Poisson arrivals) {}", list.join(", ")));
+        lines.push(format!(
+            "{words}: variance of the packets counted in equal intervals, over their mean (1 for Poisson arrivals): {}",
+            list.join(", ")
+        ));
     }
     let mut queues: Vec<_> = traffic.queues.iter().filter(|queue| queue.share > 0.0).collect();
     queues.sort_by(|a, b| b.share.total_cmp(&a.share));
     if let (Some(busiest), true) = (queues.first(), traffic.queues.len() > 1) {
         let even = 1.0 / traffic.queues.len() as f64;
         lines.push(format!(
-            "{} rx {} has {} of the packets of {} queues; even were {}",
+            "{} rx {} has {} of the packets of {} queues; an even share is {}",
             busiest.interface,
             busiest.queue,
             format::share_short(busiest.share),

@@ -33,8 +33,8 @@ pub fn profile(profile: &Profile, style: Style) -> String {
     if !profile.stages.is_empty() {
         page.block(&stages(profile));
         let known = format!(
-            "{} of the time is in kernel functions that the table of stages lacks, as are their callers. {} is in functions that it lacks, and counts \
-             for the stage of their caller. This kernel has {} of the table's {} names.",
+            "{} of the time is in kernel functions that are not in the table of stages, nor are their callers (unknown). {} is in functions that are not \
+             in the table and count for the stage of their caller. This kernel has {} of the table's {} function names.",
             format::share(profile.unknown()),
             format::share(profile.by_caller()),
             profile.sampled.names_known,
@@ -42,7 +42,7 @@ pub fn profile(profile: &Profile, style: Style) -> String {
         );
         let tone = if profile.unknown() > UNKNOWN { Tone::Alarm } else { Tone::Faint };
         page.paragraph(0, tone, &known);
-        page.list("FUNCTIONS", &profile.stages.iter().map(functions).collect::<Vec<_>>());
+        page.list("FUNCTIONS BY STAGE (share of the stage)", &profile.stages.iter().map(functions).collect::<Vec<_>>());
     }
     page.list("CPU TIME", &classes(profile));
     let programs = profile.programs.iter().filter(|program| program.cpu >= LEAST_PROGRAM).take(PROGRAMS);
@@ -165,13 +165,13 @@ fn functions(row: &StageRow) -> String {
 fn classes(profile: &Profile) -> Vec<String> {
     let classes = &profile.classes;
     let mut lines = vec![format!(
-        "counted above: interrupts and softirqs {}, the application {} of a CPU",
+        "in the stages above: interrupts and softirqs {}, the application {} of a CPU",
         format::share(classes.softirq),
         format::share(classes.application)
     )];
     let own = if classes.own > 0.0 { format!(", this run {}", format::share(classes.own)) } else { String::new() };
     lines.push(format!(
-        "not counted above: other programs {}{own}, idle {} of {} CPUs",
+        "not in them: other programs {}{own}, idle {} of {} CPUs",
         format::share(classes.others),
         format::share(classes.idle),
         profile.sampled.cpus.len()
@@ -189,7 +189,7 @@ fn classes(profile: &Profile) -> Vec<String> {
 }
 
 fn program(program: &ProgramRow) -> String {
-    let what = if program.counted { "counted above" } else { "not counted above" };
+    let what = if program.counted { "in the stages above" } else { "not in the stages above" };
     format!(
         "{}: {} of a CPU, {} of it in its own code; {what}",
         program.name,
@@ -200,14 +200,14 @@ fn program(program: &ProgramRow) -> String {
 
 fn contention(locks: &LockContention) -> Vec<String> {
     if locks.waits == 0 {
-        return vec!["nobody waited for a lock".to_owned()];
+        return vec!["no wait for a lock was measured".to_owned()];
     }
     let seconds = |value| format::quantity(value, Unit::Seconds);
     let lost = if locks.lost > 0 { format!("; {} events lost", locks.lost) } else { String::new() };
-    let mut lines = vec![format!("{} in all{lost}", waits(locks.waits, locks.total_s))];
+    let mut lines = vec![format!("all locks: {}{lost}", waits(locks.waits, locks.total_s))];
     lines.extend(locks.rows.iter().take(LOCKS).map(|row| {
         format!(
-            "{} in {} ({}): {}, longest {}; {}",
+            "{} in {} ({}): {}, longest {}; waiting: {}",
             row.kind,
             row.function,
             row.address,

@@ -252,7 +252,7 @@ fn goals(tables: &mut Tables, report: &Rfc2544Report) {
 
 /// Adds the table of sizes with several searches: mean, smallest and largest result.
 fn searches(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["size", "searches", "found it", "mean", "least", "greatest", "apart by"])];
+    let mut rows = vec![words(&["size", "searches", "succeeded", "mean", "least", "greatest", "spread"])];
     for size in report.sizes.iter().filter(|size| !size.searches.is_empty()) {
         let found = size.bounds();
         let mut row = vec![size.frame.to_string(), size.searches.len().to_string(), found.len().to_string()];
@@ -358,7 +358,7 @@ fn ledger(tables: &mut Tables, report: &Rfc2544Report) {
         let all = [sent].into_iter().chain(sheet::ledger::rows(&at.ledger));
         rows.extend(all.map(|row| [size.frame.to_string(), load.clone()].into_iter().chain(row).collect()));
     }
-    tables.push(("WHERE EVERY FRAME WENT of a trial by itself".to_owned(), rows));
+    tables.push(("WHERE EVERY FRAME WENT, in a separate trial".to_owned(), rows));
 }
 
 fn pacing(tables: &mut Tables, report: &Rfc2544Report) {

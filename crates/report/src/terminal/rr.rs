@@ -107,14 +107,14 @@ fn load(settings: &Settings) -> String {
             };
             format!("open loop: {} over {flows}, {gaps} gaps", format::quantity(rate, Unit::PerSecond))
         }
-        None => format!("closed loop: {flows}, {} under way in each", settings.depth),
+        None => format!("closed loop: {flows}, {} in flight in each", settings.depth),
     }
 }
 
 fn waiting(receive: Receive) -> String {
     match receive {
         Receive::Block => "blocking: both ends sleep and are woken".to_owned(),
-        Receive::Spin => "busy: both ends ask without sleeping (no wake-up)".to_owned(),
+        Receive::Spin => "busy: both ends poll their sockets without sleeping (no wake-ups)".to_owned(),
         Receive::KernelPoll(us) => format!("SO_BUSY_POLL {us} us, then blocking"),
     }
 }
@@ -140,7 +140,7 @@ fn figures(page: &mut Page, record: &RrRecord) {
     }
     if report.unsent > 0 {
         let share = report.unsent as f64 / report.asked().max(1) as f64;
-        counts += &format!(", {} due that never left ({})", report.unsent, format::loss(share));
+        counts += &format!(", {} due but never sent ({})", report.unsent, format::loss(share));
     }
     if report.late_answers > 0 {
         counts += &format!(", {} answers too late", report.late_answers);
@@ -159,7 +159,7 @@ fn latency(page: &mut Page, record: &RrRecord) {
         (None, false) => "LATENCY",
     };
     page.heading(from);
-    let mut rows = vec![("answer", report.latency.as_ref()), ("late start", report.lateness.as_ref())];
+    let mut rows = vec![("answer", report.latency.as_ref()), ("sent late", report.lateness.as_ref())];
     if let OneWay::Delays { forth, back } = &report.one_way {
         rows.extend([("request", Some(forth)), ("response", Some(back))]);
     }
@@ -196,7 +196,7 @@ fn cost(page: &mut Page, cost: &Cost) {
             format!(", {cycles} cycles and {instructions} instructions")
         });
         format!(
-            "{share} of a CPU, {each}{counted} a transaction ({method}; interrupts and softirqs elsewhere are not in it)"
+            "{share} of a CPU, {each}{counted} a transaction ({method}; without interrupts and softirqs outside these threads)"
         )
     };
     let host = |cost: &HostCost| {
@@ -260,7 +260,7 @@ mod agents {
             Some(skew_s) => {
                 format!("First requests left within {} of each other.", format::quantity(skew_s, Unit::Seconds))
             }
-            None => "When they were first asked is not known.".to_owned(),
+            None => "When their first requests left is not known.".to_owned(),
         };
         page.paragraph(2, Tone::Plain, &format!("{fair}{skew}"));
     }

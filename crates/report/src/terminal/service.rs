@@ -197,7 +197,7 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
     }
     all.truncate(LOADS);
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut rows = vec![words(&["load", "kept", "answered", "late", "wrong", "median", "99 %"])];
+    let mut rows = vec![words(&["load", "passed", "answered", "late", "wrong", "p50", "p99"])];
     for (rps, row) in all {
         let share = |count: u64| format::loss(count as f64 / row.requests.max(1) as f64);
         let median = |times: &[f64]| {

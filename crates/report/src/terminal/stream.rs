@@ -43,7 +43,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     probe::whole(&mut page, report);
     page.list("WARNINGS", &report.warnings);
     let cut =
-        report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
+        report.rows.iter().filter_map(|row| Some(format!("{}: ended early: {}", name(row), row.cut_short.as_ref()?)));
     let missing: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
     page.list("NOT MEASURED", &missing);
     page.finish()
@@ -55,7 +55,7 @@ fn ledgers(page: &mut Page, report: &StreamReport) {
         let Some(at) = &row.ledger else { continue };
         page.heading("WHERE EVERY DATAGRAM WENT");
         let load = format::quantity(at.load_pps, Unit::Pps);
-        page.paragraph(2, Tone::Faint, &format!("{}, of a transfer by itself at {load}", name(row)));
+        page.paragraph(2, Tone::Faint, &format!("{}, in a separate transfer at {load}", name(row)));
         drops::ledger(page, &at.ledger);
     }
 }
@@ -110,7 +110,7 @@ fn goodput(page: &mut Page, report: &StreamReport) {
         "least",
         "greatest",
         format!("{other}'s"),
-        "sends"
+        "sends/s"
     )];
     for row in &report.rows {
         let end = |pick: fn(Spread) -> f64| {
@@ -142,12 +142,12 @@ fn goodput(page: &mut Page, report: &StreamReport) {
 fn best(page: &mut Page, report: &StreamReport) {
     let measured = report.rows.iter().filter_map(|row| Some((row, row.goodput_bps?.median)));
     if let (2.., Some((row, bps))) = (report.rows.len(), measured.max_by(|a, b| a.1.total_cmp(&b.1))) {
-        page.paragraph(2, Tone::Strong, &format!("most: {} with {}", format::quantity(bps, Unit::Bps), name(row)));
+        page.paragraph(2, Tone::Strong, &format!("highest: {} with {}", format::quantity(bps, Unit::Bps), name(row)));
     }
 }
 
 fn ends(page: &mut Page, report: &StreamReport) {
-    page.heading("CPU OF BOTH ENDS (getrusage; kernel: mean of sys/(sys+user) x percent)");
+    page.heading("CPU OF BOTH ENDS (getrusage; busy: of one CPU; kernel: mean of sys/(sys+user))");
     let mut lines = vec![
         format!("  {:<16}{:^30}{:^30}", "", "sender", "receiver"),
         format!(

@@ -45,7 +45,12 @@ fn the_page_has_a_picture_of_each_line() {
     let report = report();
     let page = html::forwarding(&report, &drawing(&report));
     assert_eq!(page.matches("<figure").count(), 4, "frame rates, and shares of three lines");
-    for part in ["as figure 11 of the guide", "as figure 12 of the guide", "25.0 Gbit/s", "shared CPU"] {
+    for part in [
+        "as figure 11 of Gasparakis and Waskiewicz 2010",
+        "as figure 12 of Gasparakis and Waskiewicz 2010",
+        "25.0 Gbit/s",
+        "shared CPU",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 }

@@ -109,10 +109,12 @@ pub fn limits() -> Drawing {
         Curve { name: name.to_owned(), answerer: None, dots: dots.to_vec() }
     };
     let cpu = |x: f64| 8.0 * x * 684e3;
-    let axes =
-        Axes { x: axis("frame size", Dimension::Bytes, Scale::Log), y: axis("bound", Dimension::Bps, Scale::Log) };
+    let axes = Axes {
+        x: axis("frame size", Dimension::Bytes, Scale::Log),
+        y: axis("upper bound of frame bits", Dimension::Bps, Scale::Log),
+    };
     let curves = vec![curve("CPU", cpu), curve("memory", |x| 9e10 * x / (x + 300.0)), curve("lowest", cpu)];
-    drawing("What bounds this host, by frame size", "netcliff limits --this-host", axes, curves)
+    drawing("Upper bounds of the rate, by frame size", "netcliff limits --this-host", axes, curves)
 }
 
 /// Block sizes of a transfer, with wide intervals.

@@ -33,7 +33,7 @@ fn limits_says_the_bound_and_what_was_measured_first() {
     let (axes, curves) = curves(&system, &USUAL_SIZES_BYTES, &[], None);
     let measured = ("measured cliff".to_owned(), "142 kpps (138-147, 95 % confidence) of 64B, find run 3".to_owned());
     let drawing = Drawing {
-        title: "What bounds this host, by frame size".to_owned(),
+        title: "Upper bounds of the rate, by frame size".to_owned(),
         axes,
         curves,
         marks: Vec::new(),
@@ -73,7 +73,7 @@ fn limits_of_unknown_interrupts_are_ranges_that_fit() {
     let found = roofline(&system, &[64, 1280, 9018], &[], Some(&interrupts));
     let (axes, curves) = curves(&system, &[64, 1280, 9018], &[], Some(&interrupts));
     let drawing = Drawing {
-        title: "What bounds this host, by frame size".to_owned(),
+        title: "Upper bounds of the rate, by frame size".to_owned(),
         axes,
         curves,
         marks: Vec::new(),

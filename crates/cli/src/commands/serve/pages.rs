@@ -209,7 +209,7 @@ pub async fn run(State(served): State<Arc<Served>>, Path(path): Path<Parts>) -> 
     read(served, Weight::Heavy, move |store| {
         let id = number(&path)?;
         let (run, stored) = picked(store, id)?;
-        // In the page, "Ask what if" opens this run in this explorer, including its measured points.
+        // In the page, "Open these costs in the explorer" opens this run in this explorer, including its measured points.
         let here = format!("../?run={id}#");
         Ok(report(show::page(&run, &stored).replace(&format!("{}#", html::EXPLORER), &here)))
     })

@@ -134,7 +134,10 @@ fn latency_at_shares_of_a_computed_cliff_says_so() {
     finding.latency = vec![LatencyAt { share: 0.9, load_pps: 9e4, latency_s }];
     finding.cliff_pps.sim = Some(Figure::exact(1e5));
     let brief = terminal::brief(&finding, Style::default());
-    assert!(brief.contains("p99 at 90 %*") && brief.contains("* of the simulated cliff: none was measured"), "{brief}");
+    assert!(
+        brief.contains("p99 at 90 %*") && brief.contains("* of the simulated cliff: no cliff was measured"),
+        "{brief}"
+    );
     let page = terminal::finding(&finding, Style::default());
     assert!(page.contains("at 90 % of the simulated cliff, 90.0 kpps"), "{page}");
     finding.cliff_pps.wire = Some(Figure::exact(1e5));

@@ -33,7 +33,7 @@ pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidat
                 page.lines(lines.iter().map(|line| format!("  {line}")));
                 if advice.device.is_none() && lines.iter().any(|line| line.contains(Advice::PLACEHOLDER)) {
                     let hint = format!(
-                        "{} stands for the device; --if DEVICE looks at what its driver offers.",
+                        "Replace {} by the interface's name; --if DEVICE checks what its driver offers.",
                         Advice::PLACEHOLDER
                     );
                     page.paragraph(2, Tone::Faint, &hint);
@@ -69,9 +69,9 @@ pub(super) fn verdict(page: &mut Page, advice: &Advice) {
             page.paragraph(0, Tone::Plain, hint);
         }
         Verdict::NoneFeasible => {
-            page.paragraph(0, Tone::Alarm, &format!("At {load}: NO CANDIDATE keeps the constraints."));
+            page.paragraph(0, Tone::Alarm, &format!("At {load}: NO CANDIDATE meets the constraints."));
             if let Some(name) = names.first() {
-                page.paragraph(0, Tone::Plain, &format!("Closest comes {name}."));
+                page.paragraph(0, Tone::Plain, &format!("Closest: {name}."));
             }
         }
     }
@@ -107,8 +107,8 @@ pub(super) fn judged(page: &mut Page, advice: &Advice) {
             let measure = judged.constraint.measure;
             let value = candidate.figure(measure).map(|figure| format::figure(&figure, Unit::of(measure.dimension)));
             let standing = match judged.standing {
-                Standing::Met => "kept",
-                Standing::Missed => "broken",
+                Standing::Met => "met",
+                Standing::Missed => "not met",
                 Standing::NotDecided => "not decided",
             };
             let value = value.unwrap_or_else(|| "-".to_owned());
@@ -120,6 +120,6 @@ pub(super) fn judged(page: &mut Page, advice: &Advice) {
         let names: Vec<String> = advice.alike.iter().take(OTHERS).map(brief).collect();
         let more = advice.alike.len() - names.len();
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        page.item("- ", &format!("as good within that: {}{more}", names.join("; ")));
+        page.item("- ", &format!("equally good within that difference: {}{more}", names.join("; ")));
     }
 }

@@ -29,10 +29,10 @@ pub fn rr_brief(run: &RrRun, style: Style) -> String {
     let notes: usize = run.rows.iter().map(|record| record.report.notes.len()).max().unwrap_or(0);
     let notes = match notes {
         0 => String::new(),
-        1 => ", a note on what the figures mean".to_owned(),
-        several => format!(", {several} notes on what the figures mean"),
+        1 => ", a note on the figures".to_owned(),
+        several => format!(", {several} notes on the figures"),
     };
-    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, the latency in full and how it was measured{notes}."));
+    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, all percentiles of latency, the method{notes}."));
     page.finish()
 }
 
@@ -188,5 +188,5 @@ fn counts(page: &mut Page, report: &Report) {
 
 fn threads(cost: ThreadCost) -> String {
     let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
-    format!("{} of a CPU, {each} a transaction", format::share_short(cost.cpus))
+    format!("{} of a CPU, CPU time {each} a transaction", format::share_short(cost.cpus))
 }

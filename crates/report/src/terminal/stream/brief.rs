@@ -45,10 +45,14 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
         1 => ", another warning".to_owned(),
         several => format!(", {several} more warnings"),
     };
-    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, the wire, devices and the configuration{more}."));
+    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, rates on the wire, devices and the configuration{more}."));
     let host: Vec<String> = host.iter().filter_map(|warning| lasting(warning)).collect();
     if !host.is_empty() {
-        page.paragraph(0, Tone::Faint, &format!("Measured on {}: -v says what that means.", host.join(", ")));
+        page.paragraph(
+            0,
+            Tone::Faint,
+            &format!("Measured on {}: -v says how this limits the result.", host.join(", ")),
+        );
     }
     page.finish()
 }
@@ -196,7 +200,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
     page.paragraph(
         2,
         Tone::Faint,
-        "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host per KiB moved; all means of the repeats",
+        "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host per KiB moved (means of the repeats); retr: TCP segments retransmitted; lost: share of the datagrams",
     );
 }
 
@@ -225,7 +229,7 @@ fn warnings(report: &StreamReport) -> Vec<String> {
 /// The page with `-v` shows the missing figures of each configuration.
 fn not_measured(report: &StreamReport) -> Vec<String> {
     let cut =
-        report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
+        report.rows.iter().filter_map(|row| Some(format!("{}: ended early: {}", name(row), row.cut_short.as_ref()?)));
     let gone = report.not_had.iter().filter(|_| report.partial || report.rows.is_empty());
     gone.cloned().chain(cut).collect()
 }
