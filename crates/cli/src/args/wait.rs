@@ -14,8 +14,8 @@ const LONGEST_S: f64 = 604_800.0;
 /// What is done while another run measures or changes this host: of this user or, where it is seen, of another.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
-    /// Wait for another run that measures or changes this host, at most this long [without a time: 600s; default: not
-    /// at all; root waits 10s for another user's, then goes on at the same time]
+    /// Wait for another run that measures or changes this host, at most this long [without a time: 600s; default: do
+    /// not wait; root waits 10s for another user's run, then starts at the same time]
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "600s",
         value_parser = limit, help_heading = "Other runs", hide_short_help = true)]
     pub wait: Option<f64>,
@@ -43,9 +43,9 @@ impl WaitArgs {
         HostLock::wait_for_others(self.wait.map(Duration::from_secs_f64), told);
     }
 
-    /// Keeps other runs away from a measurement that changes nothing of this host, as long as what comes back lives; what else
-    /// is said of it. Nothing has to be cleaned up after it, so that it goes on where no lock is available for want of a
-    /// directory, and with --no-wait beside a run of the same user.
+    /// Keeps other runs away from a measurement that changes nothing of this host, as long as what comes back lives;
+    /// what else is said of it. Nothing has to be cleaned up after it, so that it goes on where no lock is available
+    /// for want of a directory, and with --no-wait beside a run of the same user.
     pub fn hold(&self) -> anyhow::Result<(Option<HostLock>, Vec<String>)> {
         match StateDir::default_for_user().and_then(|state| HostLock::acquire_and_replay(&state)) {
             Ok((lock, replayed)) => Ok((Some(lock), replayed.left_over())),
