@@ -159,7 +159,7 @@ fn costs(page: &mut Page, finding: &Finding) {
     let fit = calibration
         .r_squared
         .map(|r2| format!("; the fit explains {} of the variance of softirq time", format::share(r2)));
-    page.fact("CPU time by", &format!("{}{}", calibration.cpu_method, fit.unwrap_or_default()));
+    page.fact("CPU meter", &format!("{}{}", calibration.cpu_method, fit.unwrap_or_default()));
     for sentence in sheet::rests_on(finding) {
         page.paragraph(2, Tone::Faint, &sentence);
     }
@@ -325,9 +325,9 @@ mod tuning {
         let settings = if count == 1 { "1 setting".to_owned() } else { format!("{count} settings") };
         let objective = plan.objective.name();
         let then = match count {
-            0 => "what this host has and the planner knows is set for it already".to_owned(),
+            0 => "every setting that the planner knows fits already".to_owned(),
             _ => format!(
-                "`netcliff tune try --objective {objective}` measures them, `tune apply` makes them, `tune undo` takes them back"
+                "`netcliff tune try --objective {objective}` measures their effect, `tune apply` sets them, `tune undo` restores the old values"
             ),
         };
         page.paragraph(0, Tone::Strong, &format!("For {objective}: {settings} to change; {then}."));

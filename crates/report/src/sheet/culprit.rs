@@ -93,9 +93,9 @@ pub fn tail(finding: &Finding) -> Option<String> {
     let whose: Vec<String> = whose.into_iter().flatten().collect();
     let [low_p99, high_p99] = [low.1, high.1].map(|p99_s| format::quantity(p99_s, Unit::Seconds));
     let [low, high] = [low.0, high.0].map(format::share_short);
-    let cause = if whose.is_empty() { "what had the CPU was not measured".to_owned() } else { whose.join("; ") };
+    let cause = if whose.is_empty() { "the cause was not measured".to_owned() } else { whose.join("; ") };
     Some(format!(
-        "p99 is {low_p99} at {low} of the cliff and {high_p99} at {high}, so it is not the packets' work: {cause}"
+        "p99 latency is {low_p99} at {low} of the cliff but only {high_p99} at {high}, so packet processing is not its cause: {cause}"
     ))
 }
 

@@ -165,7 +165,7 @@ fn two_cliffs(speed: &Speed) -> Option<String> {
     let load = |s: f64| format::quantity(1.0 / s, Unit::Pps);
     (full_s > empty_s * MATTERS).then(|| {
         format!(
-            "{} with an empty socket, {} with a full one, whose packets are out of the caches: once full, the socket stays full above about {}, and \
+            "{} with an empty socket, {} with a full one, whose packets are no longer in CPU caches: once full, the socket stays full above about {}, and \
              an empty one may stay empty up to {}, so that between the two a disturbance decides",
             quantity(empty_s),
             quantity(full_s),

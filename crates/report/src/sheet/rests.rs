@@ -29,7 +29,7 @@ fn moves(sensitivity: &[CliffSensitivity]) -> Option<String> {
         .take(NAMED)
         .map(|cost| format!("{} by {}", cost.key, format::signed(0.01 * cost.elasticity, Unit::Share)))
         .collect();
-    (!each.is_empty()).then(|| format!("1 % more of a cost moves the predicted cliff: {}.", each.join(", ")))
+    (!each.is_empty()).then(|| format!("A cost 1 % higher changes the predicted cliff by: {}.", each.join(", ")))
 }
 
 fn open(sensitivity: &[CliffSensitivity]) -> Option<String> {
@@ -46,7 +46,7 @@ fn open(sensitivity: &[CliffSensitivity]) -> Option<String> {
 fn apart(pair: &Correlated) -> String {
     let Correlated { a, b, correlation } = pair;
     format!(
-        "The trials hardly tell {a} from {b} (correlation {correlation:.2}): what they cost together is known better than each."
+        "The trials hardly separate {a} from {b} (correlation {correlation:.2}): the sum of the two costs is known better than each cost."
     )
 }
 
@@ -73,7 +73,7 @@ mod tests {
         let pair = Correlated { a: "protocol".into(), b: "poll".into(), correlation: -0.93 };
         assert_eq!(
             apart(&pair),
-            "The trials hardly tell protocol from poll (correlation -0.93): what they cost together is known better than each."
+            "The trials hardly separate protocol from poll (correlation -0.93): the sum of the two costs is known better than each cost."
         );
     }
 }

@@ -85,7 +85,7 @@ fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Pa
             let best = overall.first().filter(|best| best.infeasible == 0);
             match best {
                 Some(best) => page.paragraph(0, Tone::Strong, &for_all(first, all.len(), best)),
-                None => page.paragraph(0, Tone::Alarm, "No single setting keeps the constraints at every load."),
+                None => page.paragraph(0, Tone::Alarm, "No single setting meets the constraints at every load."),
             }
             let kept = best.and_then(|best| first.candidate(&best.scheme));
             commands(&mut page, first, &kept.into_iter().collect::<Vec<_>>());
@@ -105,7 +105,7 @@ fn front(page: &mut Page, advice: &Advice, most: usize) {
     let front: Vec<&Candidate> = advice.candidates.iter().filter(|one| one.front).collect();
     let shown = front.len().min(most);
     let of = if shown < front.len() { format!(", {shown} OF {}", front.len()) } else { String::new() };
-    page.heading(&format!("BEST TRADES OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
+    page.heading(&format!("BEST TRADE-OFFS OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
     head(page);
     rows(page, advice, &front[..shown]);
 }
@@ -216,7 +216,7 @@ fn by_load(page: &mut Page, all: &[Advice]) {
             None => advice.traffic.rate.to_string(),
         };
         if advice.verdict == Verdict::NoneFeasible {
-            page.item(&format!("{load:>10}  "), "none keeps the constraints; closest:");
+            page.item(&format!("{load:>10}  "), "no candidate meets the constraints; closest:");
         }
         if advice.verdict == Verdict::NotDecided {
             page.item(&format!("{load:>10}  "), "not decided between:");

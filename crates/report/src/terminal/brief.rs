@@ -53,7 +53,7 @@ fn figures(page: &mut Page, finding: &Finding) {
     // Rows that no engine has are in the list of what was not measured; the cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
-    page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; p99: of latency, at that share of the cliff.");
+    page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; of peak, 2x cliff: share of it delivered at twice the cliff; p99: of latency, at that share of the cliff.");
     if rows.iter().any(|row| row.label.ends_with('*')) {
         page.paragraph(2, Tone::Faint, &format!("* {}: none was measured", sheet::of_the_cliff(finding)));
     }

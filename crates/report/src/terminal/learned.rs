@@ -55,7 +55,7 @@ pub fn learned_line(learned: &Learned) -> String {
 /// gives out first, ...`
 fn answer(learned: &Learned) -> String {
     let Some((first, cliff)) = learned.first().zip(learned.cliff_pps()) else {
-        return "No cliff could be learnt from this traffic: see below for what it lacks.".to_owned();
+        return "No cliff could be learnt from this traffic: the reasons are below.".to_owned();
     };
     let share = first.share.map_or_else(String::new, |share| {
         let interval = share.interval.map_or_else(String::new, |ends| {
@@ -72,7 +72,7 @@ fn answer(learned: &Learned) -> String {
         format!(", and was at {} at {}", format::share_short(highest), format::date_utc(learned.traffic.highest_unix_s))
     });
     format!(
-        "This host is at {share} of its cliff{highest}. {} reaches its limit first, when this mix comes at {}.",
+        "This host is at {share} of its cliff{highest}. {} reaches its limit first, when this mix of packets arrives at {}.",
         subject(first),
         format::figure(&cliff, Unit::Pps)
     )
@@ -123,19 +123,19 @@ fn parts(learned: &Learned) -> String {
             if part.kind == PartKind::Socket { "-".to_owned() } else { format::share(part.busy) },
         ]
     };
-    let heads = ["", "load", "cliff", "90 % interval", "at", "highest", "busy"].map(str::to_owned);
+    let heads = ["", "load", "cliff", "90 % interval", "of cliff", "highest", "busy"].map(str::to_owned);
     columns([heads].into_iter().chain(learned.parts.iter().map(row)))
 }
 
 fn cost(cost: &Cost) -> String {
     let name = match cost.key.as_str() {
-        "protocol" => "a packet in softirqs",
+        "protocol" => "softirq time per packet",
         "poll" => "a poll",
-        "wakeup" => "waking the program",
+        "wakeup" => "wake-up of the program",
         "interrupt" => "an interrupt",
-        "application" => "a packet in the program",
+        "application" => "program's time per packet",
         "context_switch" => "a switch to the program",
-        "other" => "a packet in other tasks and softirqs",
+        "other" => "time in other tasks and softirqs per packet",
         key => key,
     };
     format!("{name}: {}", format::figure(&cost.figure, Unit::Seconds))
@@ -143,10 +143,10 @@ fn cost(cost: &Cost) -> String {
 
 fn traffic(learned: &Learned) -> Vec<String> {
     let traffic = &learned.traffic;
-    let size = traffic.mean_bytes.map_or_else(String::new, |bytes| format!(", {bytes:.0} B each in the mean"));
+    let size = traffic.mean_bytes.map_or_else(String::new, |bytes| format!(", {bytes:.0} B a packet on average"));
     let pps = |value| format::quantity(value, Unit::Pps);
     let mut lines = vec![format!(
-        "{} received ({} to {} over a second){size}; {} sent",
+        "{} received (lowest to highest second: {} to {}){size}; {} sent",
         pps(traffic.packets_per_s),
         pps(traffic.lowest_pps),
         pps(traffic.highest_pps),
@@ -157,16 +157,16 @@ fn traffic(learned: &Learned) -> Vec<String> {
             format!("{} over {}", format::significant(one.index), format::quantity(one.scale_s, Unit::Seconds))
         };
         let most = traffic.dispersion.iter().map(|one| one.index).fold(0.0, f64::max);
-        let words = if most >= BURSTY { "bursts, or a load that moves" } else { "about as even as chance" };
+        let words = if most >= BURSTY { "bursty, or the load changes" } else { "about as even as Poisson arrivals" };
         let list: Vec<String> = traffic.dispersion.iter().map(each).collect();
-        lines.push(format!("{words}: variance of counts over their mean (1 for Poisson arrivals) {}", list.join(", ")));
+        lines.push(format!("{words}: variance of packet counts divided by their mean (1 for Poisson arrivals) {}", list.join(", ")));
     }
     let mut queues: Vec<_> = traffic.queues.iter().filter(|queue| queue.share > 0.0).collect();
     queues.sort_by(|a, b| b.share.total_cmp(&a.share));
     if let (Some(busiest), true) = (queues.first(), traffic.queues.len() > 1) {
         let even = 1.0 / traffic.queues.len() as f64;
         lines.push(format!(
-            "{} rx {} has {} of the packets of {} queues; even were {}",
+            "{} rx {} has {} of the packets of {} queues; an even share would be {}",
             busiest.interface,
             busiest.queue,
             format::share_short(busiest.share),

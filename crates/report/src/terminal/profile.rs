@@ -33,8 +33,7 @@ pub fn profile(profile: &Profile, style: Style) -> String {
     if !profile.stages.is_empty() {
         page.block(&stages(profile));
         let known = format!(
-            "{} of the time is in kernel functions that the table of stages lacks, as are their callers. {} is in functions that it lacks, and counts \
-             for the stage of their caller. This kernel has {} of the table's {} names.",
+            "{} of the time is in kernel functions that the table of stages does not list, nor their callers: stage unknown. {} is in unlisted functions with a listed caller, and counts for the stage of that caller. This kernel has {} of the table's {} functions.",
             format::share(profile.unknown()),
             format::share(profile.by_caller()),
             profile.sampled.names_known,

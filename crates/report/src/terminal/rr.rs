@@ -114,7 +114,7 @@ fn load(settings: &Settings) -> String {
 fn waiting(receive: Receive) -> String {
     match receive {
         Receive::Block => "blocking: both ends sleep and are woken".to_owned(),
-        Receive::Spin => "busy: both ends ask without sleeping (no wake-up)".to_owned(),
+        Receive::Spin => "busy: both ends poll without sleeping (no wake-up)".to_owned(),
         Receive::KernelPoll(us) => format!("SO_BUSY_POLL {us} us, then blocking"),
     }
 }
@@ -140,7 +140,7 @@ fn figures(page: &mut Page, record: &RrRecord) {
     }
     if report.unsent > 0 {
         let share = report.unsent as f64 / report.asked().max(1) as f64;
-        counts += &format!(", {} due that never left ({})", report.unsent, format::loss(share));
+        counts += &format!(", {} due but never sent ({})", report.unsent, format::loss(share));
     }
     if report.late_answers > 0 {
         counts += &format!(", {} answers too late", report.late_answers);
@@ -196,12 +196,12 @@ fn cost(page: &mut Page, cost: &Cost) {
             format!(", {cycles} cycles and {instructions} instructions")
         });
         format!(
-            "{share} of a CPU, {each}{counted} a transaction ({method}; interrupts and softirqs elsewhere are not in it)"
+            "{share} of a CPU, {each} of CPU time{counted} a transaction ({method}; interrupts and softirqs elsewhere are not in it)"
         )
     };
     let host = |cost: &HostCost| {
         let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
-        format!("{:.2} CPUs busy, {each} a transaction (all of the host, {})", cost.busy_cpus, cost.method)
+        format!("{:.2} CPUs busy, {each} of CPU time a transaction (all of the host, {})", cost.busy_cpus, cost.method)
     };
     let lines = [
         ("client", cost.client_threads.as_ref().map(|cost| threads(cost, "its threads' clock"))),
@@ -260,7 +260,7 @@ mod agents {
             Some(skew_s) => {
                 format!("First requests left within {} of each other.", format::quantity(skew_s, Unit::Seconds))
             }
-            None => "When they were first asked is not known.".to_owned(),
+            None => "When the first requests left is unknown.".to_owned(),
         };
         page.paragraph(2, Tone::Plain, &format!("{fair}{skew}"));
     }

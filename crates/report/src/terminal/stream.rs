@@ -43,7 +43,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     probe::whole(&mut page, report);
     page.list("WARNINGS", &report.warnings);
     let cut =
-        report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
+        report.rows.iter().filter_map(|row| Some(format!("{}: interrupted: {}", name(row), row.cut_short.as_ref()?)));
     let missing: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
     page.list("NOT MEASURED", &missing);
     page.finish()
@@ -55,7 +55,7 @@ fn ledgers(page: &mut Page, report: &StreamReport) {
         let Some(at) = &row.ledger else { continue };
         page.heading("WHERE EVERY DATAGRAM WENT");
         let load = format::quantity(at.load_pps, Unit::Pps);
-        page.paragraph(2, Tone::Faint, &format!("{}, of a transfer by itself at {load}", name(row)));
+        page.paragraph(2, Tone::Faint, &format!("{}, in a separate transfer at {load}", name(row)));
         drops::ledger(page, &at.ledger);
     }
 }

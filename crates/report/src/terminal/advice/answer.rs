@@ -26,7 +26,7 @@ pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidat
             (Some(lines), _) if lines.is_empty() => {
                 let device = advice.device.as_deref().unwrap_or("the device");
                 page.heading(&format!("COMMANDS{of}"));
-                page.paragraph(2, Tone::Plain, &format!("none: {device} is set so already"));
+                page.paragraph(2, Tone::Plain, &format!("none: {device} has these settings already"));
             }
             (Some(lines), _) => {
                 page.heading(&format!("COMMANDS{of}, as root"));
@@ -65,13 +65,13 @@ pub(super) fn verdict(page: &mut Page, advice: &Advice) {
         }
         Verdict::NotDecided => {
             page.paragraph(0, Tone::Alarm, &format!("At {load}: NOT DECIDED between {}", names.join(" and ")));
-            let hint = "The packets allowed did not tell them apart: allow more, or widen the indifference.";
+            let hint = "The packets allowed did not suffice to separate them: allow more (--packets-at-most), or raise --indifference.";
             page.paragraph(0, Tone::Plain, hint);
         }
         Verdict::NoneFeasible => {
-            page.paragraph(0, Tone::Alarm, &format!("At {load}: NO CANDIDATE keeps the constraints."));
+            page.paragraph(0, Tone::Alarm, &format!("At {load}: NO CANDIDATE meets the constraints."));
             if let Some(name) = names.first() {
-                page.paragraph(0, Tone::Plain, &format!("Closest comes {name}."));
+                page.paragraph(0, Tone::Plain, &format!("Closest: {name}."));
             }
         }
     }
@@ -107,8 +107,8 @@ pub(super) fn judged(page: &mut Page, advice: &Advice) {
             let measure = judged.constraint.measure;
             let value = candidate.figure(measure).map(|figure| format::figure(&figure, Unit::of(measure.dimension)));
             let standing = match judged.standing {
-                Standing::Met => "kept",
-                Standing::Missed => "broken",
+                Standing::Met => "met",
+                Standing::Missed => "not met",
                 Standing::NotDecided => "not decided",
             };
             let value = value.unwrap_or_else(|| "-".to_owned());
@@ -120,6 +120,6 @@ pub(super) fn judged(page: &mut Page, advice: &Advice) {
         let names: Vec<String> = advice.alike.iter().take(OTHERS).map(brief).collect();
         let more = advice.alike.len() - names.len();
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        page.item("- ", &format!("as good within that: {}{more}", names.join("; ")));
+        page.item("- ", &format!("not distinguishable from it within the stated difference: {}{more}", names.join("; ")));
     }
 }

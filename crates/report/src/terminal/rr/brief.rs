@@ -188,5 +188,5 @@ fn counts(page: &mut Page, report: &Report) {
 
 fn threads(cost: ThreadCost) -> String {
     let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
-    format!("{} of a CPU, {each} a transaction", format::share_short(cost.cpus))
+    format!("{} of a CPU, {each} of CPU time a transaction", format::share_short(cost.cpus))
 }

@@ -225,7 +225,7 @@ fn warnings(report: &StreamReport) -> Vec<String> {
 /// each configuration.
 fn not_measured(report: &StreamReport) -> Vec<String> {
     let cut =
-        report.rows.iter().filter_map(|row| Some(format!("{}: cut short: {}", name(row), row.cut_short.as_ref()?)));
+        report.rows.iter().filter_map(|row| Some(format!("{}: interrupted: {}", name(row), row.cut_short.as_ref()?)));
     let gone = report.not_had.iter().filter(|_| report.partial || report.rows.is_empty());
     gone.cloned().chain(cut).collect()
 }
