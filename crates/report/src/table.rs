@@ -162,8 +162,8 @@ fn wrapped(text: &str, style: Style) -> String {
     format::lines(text, style.width, "", "").into_iter().map(|line| line + "\n").collect()
 }
 
-/// The result at one load as a line: `Of 100 kpps 100 kpps are delivered (0 % lost), p99 181 us, CPU left 19.5 %; by
-/// the model.`
+/// The result at one load as a line: `At 100 kpps offered: delivered 100 kpps, lost 0 %, p99 181 us, CPU left
+/// 19.5 % (model).`
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
     let load = load(record);

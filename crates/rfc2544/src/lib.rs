@@ -136,7 +136,7 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     }
     if settings.tests.back_to_back && settings.max_pps.is_some() {
         let bursts =
-            "the highest load asked for does not hold for back-to-back: its bursts leave as fast as the sender can";
+            "--max does not apply to back-to-back: its bursts leave as fast as the sender can send";
         notes.push(bursts.to_owned());
     }
     if settings.frames.iter().any(|frame| matches!(frame, FrameSize::ImixFrom(_))) {

@@ -180,7 +180,7 @@ fn cpus(headroom: &Headroom) -> String {
             latency(|latency| latency.p99),
         ]
     };
-    let heads = ["", "load", "softirq", "busy", "at", "by", "mean (model)", "p99 (model)"].map(str::to_owned);
+    let heads = ["", "load", "softirq", "busy", "share", "by", "mean (model)", "p99 (model)"].map(str::to_owned);
     columns([heads].into_iter().chain(headroom.cpus.iter().map(row)))
 }
 

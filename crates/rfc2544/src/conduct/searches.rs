@@ -109,7 +109,7 @@ pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> String {
 /// What a search did not find, by how it ended. `None` if nothing is missing.
 fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     match (limit, end) {
-        (Some(Limit::Asked), _) => Some("the highest load asked for was forwarded; the device can do more"),
+        (Some(Limit::Asked), _) => Some("the highest load allowed (--max) was forwarded; the device can forward more"),
         (Some(Limit::Tester), End::AboveVoid) => Some(
             "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device can do more",
         ),
