@@ -196,7 +196,7 @@ fn cost(page: &mut Page, cost: &Cost) {
             format!(", {cycles} cycles and {instructions} instructions")
         });
         format!(
-            "{share} of a CPU, {each} of CPU time{counted} a transaction ({method}; interrupts and softirqs elsewhere are not in it)"
+            "{share} of a CPU, {each} of CPU time{counted} a transaction ({method}; interrupts and softirqs elsewhere are not included)"
         )
     };
     let host = |cost: &HostCost| {
