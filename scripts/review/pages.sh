@@ -34,7 +34,7 @@ answers() (
         timeout 20 "$netcliff" simulate --host pentium4-2530mhz --rate 50kpps --packets 5000 --seed "$seed" --json >"$scratch/$seed.json" 2>"$scratch/errors"
     done
     timeout 20 "$netcliff" compare "$scratch/1.json" "$scratch/2.json" --html "$scratch/c.html" >"$scratch/c.txt" 2>&1
-    answer=$(grep -oEm1 'Nothing can be said|No difference is shown|B is worse in' "$scratch/c.txt")
+    answer=$(grep -oEm1 'Not comparable|No difference is shown|B is worse in' "$scratch/c.txt")
     verdict "rank 12, compare" "terminal: ${answer:-no answer}" grep -q "${answer:-no answer}" "$scratch/c.html"
 
     # What a finding's file says, computed anew: its scheme, and why the cliff is another one.

@@ -214,7 +214,7 @@ fn cautions(found: &Found, engine: EngineKind, here: Here<'_>) -> Vec<String> {
     // Given costs do not belong to a machine; the engine states the reasons against them.
     let given = finding.host.cpu.is_empty();
     if !given && let Some(why) = unfit(finding, here.cpu).or_else(|| unusual(finding)) {
-        said.push(format!("{} would not be chosen by itself: {why}.", found.name));
+        said.push(format!("{} would not be chosen automatically: {why}.", found.name));
     }
     if engine != EngineKind::Wire {
         said.push(format!("The cliff was not measured: it is that of the {engine}."));
@@ -233,7 +233,7 @@ fn cautions(found: &Found, engine: EngineKind, here: Here<'_>) -> Vec<String> {
         _ => {}
     }
     if found.finding.partial {
-        said.push(format!("{} was cut short.", found.name));
+        said.push(format!("{} was stopped early.", found.name));
     }
     said
 }

@@ -87,10 +87,11 @@ pub struct Cli {
 /// The record store.
 #[derive(Debug, Args)]
 pub struct StoreArgs {
-    /// Record store [default: netcliff/records.db in the XDG data directory]
+    /// File in which runs are stored [default: netcliff/records.db in the XDG data directory]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Store")]
     pub db: Option<PathBuf>,
-    /// Name of the run, if the command keeps one, for `results list` and `compare` [default: that of its experiment]
+    /// Name of the run, if the command stores one, for `results list` and `compare` [default: the name of its
+    /// experiment]
     #[arg(long, global = true, value_name = "NAME", value_parser = numbers::run_name, help_heading = "Store")]
     pub name: Option<String>,
 }
@@ -100,43 +101,43 @@ pub struct StoreArgs {
 pub enum Command {
     /// Calibrate this host, predict and simulate its cliff, measure it, and show the three on one page
     Find(Box<FindArgs>),
-    /// An experiment from a file: by the model, in simulation or with real packets
+    /// Run an experiment from a file: by the model, in simulation or with real packets
     Run(RunArgs),
     /// Predict one load or a sweep by the model
     Predict(PredictArgs),
     /// Simulate one load or a sweep
     Simulate(Box<SimulateArgs>),
-    /// Find the scheme and parameters that serve an objective best: screened by the model, simulated, picked at a confidence
+    /// Find the scheme and parameters that serve an objective best: screen candidates by the model, then simulate them
     Advise(AdviseArgs),
-    /// What this host is along the path of a packet, and what looks wrong with it
+    /// Show this host's hardware and settings along the path of a packet, and what looks wrong
     Inspect(InspectArgs),
-    /// CPUs, interrupts, queues and drops live, and the bottleneck, in words
+    /// Show CPUs, interrupts, queues and drops live, and name the bottleneck
     Watch(WatchArgs),
-    /// What this host drops, by reason and place, and what to do; paths of packets
+    /// Show which packets this host drops, by reason and place, with remedies; trace paths of packets
     Drops(DropsArgs),
-    /// How near this host is now to its calibrated cliff, by CPU and queue
+    /// Show how near this host is now to its calibrated cliff, by CPU and queue
     Headroom(HeadroomArgs),
-    /// Where the cliff of this host at work is and how near, from its own traffic: watches, sends nothing
+    /// Estimate the cliff of a host in service, and how near it is, from its own traffic; send nothing
     Learn(LearnArgs),
-    /// Where the CPU time of a packet goes, by stage of its path, from samples of live traffic: sends nothing
+    /// Show the CPU time of a packet by stage of its path, from samples of live traffic; send nothing
     Profile(ProfileArgs),
-    /// Settings for an objective: proposed, applied, undone, tried
+    /// Propose, try, apply and undo settings for an objective
     Tune(TuneArgs),
-    /// Upper bounds by link, bus, memory and CPU at each frame size
+    /// Compute upper bounds of the packet rate by link, bus, memory and CPU for each frame size
     Limits(LimitsArgs),
-    /// Request/response: latency, rate and cost of a transaction, on this host or against an agent
+    /// Measure request/response: latency, rate and CPU time of a transaction, on this host or against an agent
     Rr(RrArgs),
-    /// The far end for tests between hosts
+    /// Run the far end of tests between hosts
     Agent(AgentArgs),
-    /// Bulk transfers: goodput and CPU at both ends
+    /// Measure bulk transfers: goodput and CPU time at both ends
     Stream(Box<StreamArgs>),
-    /// Forwarding by RFC 2544: throughput, latency, frame loss, back-to-back frames
+    /// Measure forwarding by RFC 2544: throughput, latency, frame loss, back-to-back frames
     Rfc2544(Box<Rfc2544Args>),
-    /// One run against another: differences with significance, and what else changed
+    /// Compare two runs: differences with their significance, and what else changed
     Compare(CompareArgs),
-    /// List and show what was recorded
+    /// List, show, export, import and remove stored runs
     Results(ResultsArgs),
-    /// The explorer in a browser: what if, with this machine's results
+    /// Serve the explorer, a web page for what-if questions, with this machine's results
     Serve(ServeArgs),
     /// What runs in a guest of `--testbed vm:...`
     #[command(hide = true)]
@@ -167,8 +168,8 @@ pub enum Command {
   netcliff results export --all -o runs/
   netcliff results rm 1 2
 
-A RUN is a number of `results list`, a name (the newest of that name), last, or last~2 and name~2 for the second \
-before."
+A RUN is a number from `results list`, a name (the newest run of that name), last, or last~2 or name~2 for the second \
+run before it."
 )]
 pub struct ResultsArgs {
     /// What to do with them
@@ -181,19 +182,21 @@ pub struct ResultsArgs {
 pub enum ResultsAction {
     /// Runs, newest first
     List {
-        /// Only of this kind, as the list shows it; experiments of `run` are forwarding or transfer, else run
+        /// Only runs of this kind, as the list shows it; experiments of `run` have the kind forwarding, transfer or run
         #[arg(long, value_name = "KIND", value_parser = KINDS)]
         kind: Option<String>,
-        /// Only of this name; --name does the same here
+        /// Only runs of this name; --name does the same here
         #[arg(long, value_name = "NAME")]
         named: Option<String>,
-        /// Only in this state: done, partial, interrupted, failed or running
+        /// Only runs in this state
         #[arg(long, value_name = "STATE", value_parser = ["done", "partial", "interrupted", "failed", "running"])]
         state: Option<String>,
-        /// Only begun since: a UTC date (2026-11-22), a time of it (2026-11-22 10:00), or so long ago (90m, 12h, 7d)
+        /// Only runs that began since a UTC date (2026-11-22) or date and time (2026-11-22 10:00), or in the last 90m,
+        /// 12h or 7d
         #[arg(long, value_name = "WHEN", value_parser = numbers::since)]
         since: Option<numbers::Since>,
-        /// Only of a machine whose fingerprint holds this text, such as its CPU or kernel, or has an id that begins so
+        /// Only runs of a machine whose fingerprint contains this text, such as its CPU or kernel, or whose id begins
+        /// with it
         #[arg(long, value_name = "TEXT")]
         host: Option<String>,
         /// Show only the newest N
@@ -203,17 +206,17 @@ pub enum ResultsAction {
         #[arg(long)]
         json: bool,
     },
-    /// The runs of one name over time, and where a figure changed its level
+    /// The runs of one name over time, and when a figure changed its level
     Trend(TrendArgs),
     /// One run: its page, or its records as a table
     Show {
-        /// Which [default: the newest]
+        /// The run [default: the newest]
         #[arg(value_name = "RUN")]
         run: Option<String>,
-        /// All that was found
+        /// Print everything: all figures and notes
         #[arg(short, long, conflicts_with_all = ["csv", "html", "json", "svg"])]
         verbose: bool,
-        /// The result as one JSON object, or one record a line
+        /// Print the result as one JSON object, or its records, one a line
         #[arg(long, conflicts_with_all = ["csv", "html", "svg"])]
         json: bool,
         /// The figures as CSV: to stdout, or to a file by --csv=FILE
@@ -222,26 +225,26 @@ pub enum ResultsAction {
         /// Write the page of the run to this file
         #[arg(long, value_name = "FILE", conflicts_with = "csv")]
         html: Option<PathBuf>,
-        /// Write the figure of the run to this file
+        /// Write the figure of the run as SVG to this file
         #[arg(long, value_name = "FILE", conflicts_with = "csv")]
         svg: Option<PathBuf>,
     },
     /// Write a run to a file, or all to a directory, as JSON that `compare`, `--host` and `results import` read
     Export {
-        /// Which; all with --all
+        /// The run; every run with --all
         #[arg(value_name = "RUN", required_unless_present = "all")]
         run: Option<String>,
-        /// Every run, each to a file of its own
+        /// Export every run, each to its own file
         #[arg(long, conflicts_with = "run")]
         all: bool,
-        /// The file; with --all the directory, which is made
+        /// File to write; with --all a directory, which is created
         #[arg(short, long, value_name = "PATH")]
         output: PathBuf,
-        /// Overwrite what is there
+        /// Overwrite existing files
         #[arg(long)]
         force: bool,
     },
-    /// Keep results from files that `export` or a command's --json wrote
+    /// Store results from files that `export` or a command's --json wrote
     Import {
         /// The files
         #[arg(value_name = "FILE", required = true)]
@@ -256,29 +259,29 @@ pub enum ResultsAction {
         #[arg(value_name = "NAME", value_parser = numbers::run_name)]
         to: String,
     },
-    /// Which `find` is this host's calibration, and why; with a RUN, use that one from now on
+    /// Show which `find` is this host's calibration, and why; with a RUN, use that run from now on
     #[command(
-        after_help = "headroom, watch --metrics, limits, tune and predict compute with it unless --host names another. By itself it is the \
-newest `find` of this machine that measured a cliff with standard settings: no what-if (--work), not stopped early, \
-and not one of which most trials do not count."
+        after_help = "headroom, watch --metrics, limits, tune and predict compute with it unless --host names another run. If \
+you name none, it is the newest `find` of this machine that measured a cliff with standard settings: no what-if \
+(--work), not stopped early, and at least half of its trials count."
     )]
     Calibrate {
-        /// Which: a number, a name or last
+        /// The run: a number, a name or last
         #[arg(value_name = "RUN")]
         run: Option<String>,
-        /// Let netcliff choose again
+        /// Let netcliff choose the calibration again
         #[arg(long, visible_alias = "none", conflicts_with = "run")]
         auto: bool,
     },
-    /// Remove runs for good
+    /// Remove runs permanently
     Rm {
         /// Which
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },
-    /// Remove runs that hold nothing, and give the space of removed ones back
+    /// Remove runs without a record or result, and shrink the file by the space of removed runs
     Gc {
-        /// Say what would be removed
+        /// Show what would be removed; remove nothing
         #[arg(long)]
         dry_run: bool,
     },
@@ -320,13 +323,13 @@ mod guest {
     /// What a guest of QEMU is made of.
     #[derive(Debug, Args)]
     pub struct GuestArgs {
-        /// Kernel of a guest, a bzImage [default: the newest in /boot]
+        /// Kernel of the guest (--testbed vm:DRIVER), a bzImage [default: the newest in /boot]
         #[arg(long, value_name = "FILE", help_heading = "Testbed", hide_short_help = true)]
         pub vm_kernel: Option<PathBuf>,
-        /// Directory of its modules [default: next to it, or /lib/modules/RELEASE]
+        /// Directory of the guest kernel's modules [default: next to the kernel, or /lib/modules/RELEASE]
         #[arg(long, value_name = "DIR", help_heading = "Testbed", hide_short_help = true)]
         pub vm_modules: Option<PathBuf>,
-        /// QEMU's program, or a script that runs it [default: qemu-system-x86_64 of the PATH]
+        /// QEMU's program, or a script that runs it [default: qemu-system-x86_64 in the PATH]
         #[arg(long, value_name = "PROGRAM", help_heading = "Testbed", hide_short_help = true)]
         pub vm_qemu: Option<PathBuf>,
     }
@@ -360,8 +363,8 @@ mod metrics {
     /// Where a monitoring system asks.
     #[derive(Debug, Clone, Default, Args)]
     pub struct MetricsArgs {
-        /// Answer GET /metrics here, in OpenMetrics or Prometheus' text: a port (of 127.0.0.1), or an address with one. Whoever reaches it
-        /// can read the host's load
+        /// Serve metrics at /metrics by HTTP, in the text format of OpenMetrics or Prometheus: a port (of 127.0.0.1),
+        /// or an address and port. Everyone who reaches it can read the host's load
         #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
         pub metrics: Option<SocketAddr>,
     }
@@ -426,7 +429,7 @@ mod headroom {
   netcliff headroom
   netcliff headroom --if eth0 --interval 10s
   netcliff headroom --fail-above 80%  # exit code 1 above it, or with losses
-  netcliff headroom --host find:3  # against the cliff of that run
+  netcliff headroom --host find:3  # against the cliff of find run 3
   netcliff headroom --json | jq .share
 
 The cliff is that of the newest `find` of this machine in the store that measured one with standard settings, or of \
@@ -451,11 +454,12 @@ namespace, only of that one. `watch --metrics` exports the same shares."
         /// Time over which the load is counted, 500ms to 1h
         #[arg(long, default_value = "2s", value_parser = interval, value_name = "TIME", allow_hyphen_values = true)]
         pub interval: Duration,
-        /// The cliff: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of costs (the model's
-        /// cliff) [default: this host's calibration, see `netcliff results calibrate`]
+        /// The cliff: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of
+        /// costs (the model's cliff) [default: this host's calibration, see `netcliff results calibrate`]
         #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
         pub host: Option<String>,
-        /// Exit with 1 if the host's share (CPU, link, CPU quota or connection tracking) is above this, or if packets are lost
+        /// Exit with 1 if the host's share (CPU, link, CPU quota or connection tracking) is above this, or if packets
+        /// are lost
         #[arg(long, value_name = "80%", value_parser = share, allow_hyphen_values = true)]
         pub fail_above: Option<f64>,
         /// One JSON object
@@ -494,15 +498,16 @@ mod serve {
   netcliff serve --listen 0.0.0.0:9941 --key netcliff.key
 
 The page runs the model and the simulator in the browser; the server gives it the runs of the store, which it only \
-reads, and what `watch` shows. Without a key only this user and root may read it. With a key the page's address \
-holds a token derived from it: who has the address may read the page. 256 connections at once; the source with most \
-of them loses one to a new one."
+reads, and what `watch` shows. Without a key only this user and root may read the page. With a key the page's address \
+has a token derived from it: everyone who knows the address can read the page. It serves 256 connections at once; a \
+further one replaces a connection of the source that has the most."
     )]
     pub struct ServeArgs {
         /// Address and port; port 0 takes a free one. Addresses that other hosts reach need --key
         #[arg(long, default_value = "127.0.0.1:9941", value_name = "ADDRESS")]
         pub listen: SocketAddr,
-        /// File with the key from which the token in the page's address is derived; only its owner may be able to read it
+        /// File with the key from which the token in the page's address is derived; only its owner may be able to read
+        /// it
         #[arg(long, value_name = "FILE")]
         pub key: Option<PathBuf>,
         /// Open the page in a browser
@@ -531,24 +536,24 @@ mod trend {
 
 A figure changes its level where the runs before and after differ by more than chance explains (E-divisive means, by \
 permutation, level 0.05 over all figures). Fewer than 8 runs cannot show a change. Exit code 1 with \
---fail-if-slower: the newest change of a figure of speed made it slower by more than that, and no later change made \
-it faster."
+--fail-if-slower: the newest change of a rate or latency made it worse by more than that share."
     )]
     pub struct TrendArgs {
         /// Name of the runs
         // Not `name`: that is the id of the store's --name, and clap would take one for the other.
         #[arg(value_name = "NAME")]
         pub of: String,
-        /// Exit with 1 where the newest change made a figure of speed slower by more than this share
+        /// Exit with 1 if the newest change of a rate or latency made it worse by more than this share
         #[arg(long, value_name = "5%", value_parser = share, allow_hyphen_values = true)]
         pub fail_if_slower: Option<f64>,
-        /// The point that is drawn, by its name or a part of it [default: the first whose level changed, else the first]
+        /// The point that is drawn, by its name or a part of it [default: the first whose level changed, else the
+        /// first]
         #[arg(long, value_name = "TEXT")]
         pub point: Option<String>,
         /// The figure that is drawn, such as goodput_bps [default: the first whose level changed, else the first]
         #[arg(long, value_name = "NAME")]
         pub figure: Option<String>,
-        /// Also figures whose level did not change
+        /// Print also figures whose level did not change
         #[arg(short, long, conflicts_with = "json")]
         pub verbose: bool,
         /// One JSON object
@@ -557,7 +562,7 @@ it faster."
         /// Write a self-contained page of the figure that is drawn
         #[arg(long, value_name = "FILE")]
         pub html: Option<PathBuf>,
-        /// Write the figure
+        /// Write the figure that is drawn as SVG to this file
         #[arg(long, value_name = "FILE")]
         pub svg: Option<PathBuf>,
     }

@@ -28,9 +28,9 @@ impl Objective {
 
 impl crate::Choice for Objective {
     const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
-        (Self::Latency, "latency", "Short waits"),
-        (Self::Cpu, "cpu", "CPU left for others"),
-        (Self::Throughput, "throughput", "Packets and bytes delivered"),
+        (Self::Latency, "latency", "Low latency"),
+        (Self::Cpu, "cpu", "CPU time left for other work"),
+        (Self::Throughput, "throughput", "High throughput: packets and bytes delivered"),
     ];
 }
 

@@ -40,39 +40,39 @@ sentences! {
         Queues(queues: u32, cores: usize) =>
             "{queues} queues on {cores} cores, each with a scheme of its own; CPU shares are means over the cores";
         Binding(core: u32, role: Role, queue: u32, imbalance: f64) =>
-            "core {core} binds, with {work} of queue {queue}; the busiest queue gets {imbalance:.3} times the mean share",
+            "core {core} is the bottleneck, with {work} of queue {queue}; the busiest queue gets {imbalance:.3} times the mean share",
             work = match role { Role::Receive => "reception", Role::Transmit => "transmit completions" };
 
         // Of the model: size of its error, and effects that it neglects.
         Approximate(bounds: Bounds) => "{bounds}";
         Unchecked(of: &'static str, ring: Option<u64>, socket: Option<u64>) =>
-            "{of}: {larger} packets is more than any that was checked: how far off the figures are is not known, simulate \
-             where it matters",
+            "{of}: {larger} packets is more than any that was checked against the simulator: the model's error is \
+             unknown; simulate to check the figures",
             larger = larger(*ring, *socket);
         MeanSizeOnly(longer: f64) =>
-            "frame sizes enter through their mean only: waits in the ring are up to {percent:.2} % longer; latency quantiles are \
-             left out",
+            "the model uses only the mean of the frame sizes: actual waits in the ring are up to {percent:.2} % longer; latency \
+             quantiles are left out",
             percent = 100.0 * longer;
         NoKsoftirqd =>
-            "ksoftirqd=true is solved as false: past the cliff the application keeps a share that this figure does not have; the \
-             simulator has it";
+            "the model computes ksoftirqd=true as false: past the cliff the application gets a share of the CPU that these \
+             figures leave out; the simulator includes it";
         NoGroBatch =>
-            "gro_normal_batch is solved as 1: that a poll hands its last packets on after its last look at the ring, so that more packets \
-             interrupt, is in the simulator only";
-        NoInterruptLatency => "the interrupt's latency is left out: only napi's chain has it";
+            "the model computes with gro_normal_batch = 1: with a larger batch a poll passes its last packets on after its last \
+             look at the ring, and more packets interrupt, which only the simulator includes";
+        NoInterruptLatency => "the model leaves out the interrupt's latency: it includes it only for napi";
         MergedTimes =>
-            "measured times within 1 % of each other are taken together, with their mean and variance kept";
+            "measured times within 1 % of each other are merged; their mean and variance stay the same";
         ExponentialRest =>
-            "the application's times, the interrupt's latency and register writes are taken as exponential";
+            "the application's times, the interrupt's latency and register writes are modelled as exponential";
         ExponentialInterrupts => "{rest}, interrupts too", rest = Self::ExponentialRest;
         FewerPhases(most: u32) =>
-            "times of less variation than {most} exponential phases have (coefficient of variation {least:.2}) are taken as these; \
-             {rest}",
+            "times that vary less than {most} exponential phases (coefficient of variation {least:.2}) are modelled as these \
+             phases; {rest}",
             least = f64::from(*most).sqrt().recip(), rest = Self::ExponentialRest;
-        NeverUsedUp(weight: u64, most: u64) => "weight {weight} is taken as never used up (more than {most})";
+        NeverUsedUp(weight: u64, most: u64) => "weight {weight} is above {most}: the model assumes that no poll uses it up";
         BacklogAsQueue =>
-            "backlog: solved with one queue of `ring` packets; process_backlog holds up to a moved batch more";
-        NoQuantilesWithPauses => "latency quantiles are left out: with pauses only the mean is solved";
+            "backlog: the model has one queue of `ring` packets; process_backlog holds up to one batch more, which it has moved";
+        NoQuantilesWithPauses => "latency quantiles are left out: with pauses the model computes only the mean";
         PollingOfPaper =>
             "paper, corrected: mu' = min(Q/T_poll, mu (1 - o/T_poll)) where eq. (9) prints Q/T_v; latency = T_poll/2 + \
              queueing + 1/mu where eq. (12) prints p_0 T_poll";
@@ -90,8 +90,8 @@ sentences! {
         MergedStage =>
             "merged: mask, interrupt and first packet as one exponential stage, which inflates latency";
         DimWalk =>
-            "dim: the time with each profile is that of a walk on normal measurements, an approximation; each profile \
-             is exact. Latency quantiles are left out";
+            "dim: the share of time with each profile is that of a random walk with normally distributed measurements, an \
+             approximation; the figures of each profile are exact. Latency quantiles are left out";
         DimProfiles(shares: Vec<f64>) => "dim: share of time with each profile, from the first: {each}", each = percents(shares);
         HybridThresholds(up_pps: f64, source: &'static str, down_pps: f64, arrival_pps: f64, polling: f64) =>
             "hybrid: switches to polling when the measured rate is above {up} ({source}) and back below {down}; at {at} it polls \
@@ -107,43 +107,44 @@ sentences! {
             "with an application, latency ends when it reads the packet from its socket; the model then computes no quantiles (p50, p99) and no \
              number of packets in the host";
         TwoMoments(application_s: f64) =>
-            "application: two-moment approximation of the socket (Brownian over the ring's cycles, t = {t}); interrupt > softirq > application strictly, \
-             ksoftirqd's sharing is not modelled; quantiles of latency to the application are not known",
+            "application: two-moment approximation of the socket (Brownian motion over the ring's cycles, {t} a packet); strict \
+             priority: interrupt, softirq, application; ksoftirqd's sharing of the CPU is not modelled; quantiles of latency to \
+             the application are not computed",
             t = print_short_time_s(*application_s);
-        FullSocket => "the socket is taken as full: every packet at the costs of cold caches";
+        FullSocket => "the model assumes a full socket: every packet costs what it costs with cold caches";
         NoLatencyBeyond(loss: f64) => "with an application, the model computes no mean latency where more than {percent:.0} % is lost", percent = 100.0 * loss;
-        FullPollsAtRandom => "polls that use their whole weight come at random, as often as in the ring alone";
+        FullPollsAtRandom => "the model assumes that polls use up their weight at random, as often as with a ring alone, without an application";
         ModerationAsTimer =>
-            "the NIC's moderation and the interrupt's delivery are taken as one timer of the same mean time";
+            "the NIC's moderation and the interrupt's delivery are modelled as one timer with the same mean time";
         ColdCaches(protocol_s: f64, application_s: f64) =>
-            "cold caches: what a packet costs more ({protocol} and {application} at a full socket) is taken as exponential like the rest, and in an \
-             excursion of the ring as in its middle",
+            "cold caches: the additional cost of a packet (protocol {protocol}, application {application} at a full socket) is \
+             modelled as exponential; while the ring is served without a break, it is that of the period's middle",
             protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
-            "napi: {percent} % of the polls process the whole weight ({weight} packets). Linux interrupts a softirq after ten such polls or at a \
-             tick, and the application then runs. The model does not include this: the application may read up to {more} more than it computes",
+            "napi: {percent} % of the polls process the whole weight ({weight} packets). Linux ends a softirq round after ten such polls \
+             or at a tick, and the application then runs. The model does not include this: the application may read up to {more} more than it computes",
             percent = three_digits(100.0 * share), more = print_pps(more_pps.ceil());
 
         // The simulator.
         HeavyTails(load_pps: Option<(f64, f64)>) =>
-            "heavy-tailed traffic without a cutoff: means converge too slowly for an interval to be believed, and have none; \
-             read quantiles, and the load that was really offered{load}",
+            "heavy-tailed traffic without a cutoff: means converge too slowly for a reliable interval, and have none; \
+             use quantiles, and the load that was really offered{load}",
             load = load_pps.map_or(String::new(), |(offered, asked)| {
                 format!(" ({:.4} kpps of the {:.4} kpps asked for)", offered / 1e3, asked / 1e3)
             });
         PrintedOff(asked_pps: f64) =>
-            "off=printed: the load asked for ({asked:.4} kpps) is nominal; the sources offer more, as ON periods send whole frames, \
-             and the offered load above is what came",
+            "off=printed: the requested load ({asked:.4} kpps) is nominal; the sources offer more, as ON periods send whole frames; \
+             the figure \"offered\" is the actual load",
             asked = asked_pps / 1e3;
         Replayed(packets: usize, each: u64) =>
-            "a trace of {packets} packets, read around from different places: the intervals tell how much its parts differ, \
-             not how another recording would{around}",
+            "a trace of {packets} packets, replayed in a loop from different starting points: the intervals show how much its \
+             parts differ, not how another recording would differ{around}",
             around = if *each <= *packets as u64 { String::new() } else {
-                format!("; each replication goes around {:.1} times", *each as f64 / *packets as f64)
+                format!("; each replication replays it {:.1} times", *each as f64 / *packets as f64)
             };
         ReplayedOnce(packets: usize) =>
-            "a trace of {packets} packets, read once from its start in each replication, nothing cut off as warm-up: the intervals \
-             tell what the host's own times change, not how another recording would differ";
+            "a trace of {packets} packets, read once from its start in each replication, without a warm-up: the intervals \
+             show the effect of the host's varying times, not how another recording would differ";
         TooShort(lack: Lack, these: Replications, withheld: bool) => "{what}{without}: simulate more packets",
             what = lack.of(these), without = match (withheld, lack.concerns_all()) {
                 (false, _) => "",
@@ -151,28 +152,28 @@ sentences! {
                 (true, false) => "; latencies have no interval",
             };
         Imprecise(asked: f64, packets: u64, replications: u64, missed: Vec<Missed>) =>
-            "the precision of {asked} was not reached within the packets allowed ({packets} in {replications} replications at the end): \
-             {how}",
+            "the precision of {asked} was not reached within the packets allowed (last: {packets} packets in {replications} \
+             replications): {how}",
             asked = print_share(*asked), how = missed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
 
         // A trial.
         BelowSchedule => "the sender did not reach the load: offered_pps is its schedule's";
         BelowLoad => "the sender did not reach the load";
-        SentLate => "no more was lost than the sender sent late: the loss may be the sender's";
+        SentLate => "no more packets were lost than the sender sent late: the sender may have caused the loss";
         LostToXdp(counter: String, packets: u64) =>
             "an XDP program of the interface dropped packets ({counter} rose by {packets})";
         LostToAllowance(counter: String, packets: u64) =>
             "the cloud's allowance was exceeded, which is no limit of this host ({counter} rose by {packets})";
         Stolen(share: f64) => "the hypervisor took {percent:.1} % of the host's CPU", percent = 100.0 * share;
-        ThisHost => "measured on this host: the costs of the experiment's host are not this one's";
-        VoidTrial => "void: what was lost may be the sender's doing, see the note of the trial";
+        ThisHost => "measured on this host, whose costs are not those of the experiment's host";
+        VoidTrial => "void, does not count: the sender may have caused the loss, see the note of the trial";
         FromStamp =>
-            "latency from the kernel's receive timestamp, which a poll takes: the time in the NIC's ring is not in it, as it is in what is \
-             computed";
+            "latency from the kernel's receive timestamp, which the poll sets: it leaves out the time in the NIC's ring, which \
+             computed latencies include";
         AtSpeed(factor: f64) =>
-            "computed at the speed of its own trials: a packet takes softirqs {factor:.2} times what it did near the cliff";
+            "computed with the CPU's speed in the trials at this load: the softirq time of a packet is {factor:.2} times that near the cliff";
         AtLatency(latency_s: f64, gap_late_s: Option<f64>) =>
-            "computed with an interrupt latency of {latency}{late}, as trials at loads like this one tell",
+            "computed with an interrupt latency of {latency}{late}, by trials at similar loads",
             latency = print_short_time_s(*latency_s), late = gap_late_s.map_or(String::new(), |late_s| {
                 format!(" and a gap that ends {} late", print_short_time_s(late_s))
             });
@@ -279,11 +280,11 @@ impl Bounds {
 impl std::fmt::Display for Bounds {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let of = |(low, high): (f64, f64)| format!("{low:.2} to {high:.2}");
-        let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high);
+        let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0}", 100.0 * low, 100.0 * high);
         write!(
             out,
-            "{}: difference of the model to the simulator: loss {} points, mean latency {} times the simulated one (up to {:.0} % loss), \
-             interrupts {} times, CPU left {} points",
+            "{}: difference of the model to the simulator: loss {} percentage points, mean latency {} times the simulated one (up to \
+             {:.0} % loss), interrupts {} times, CPU left {} percentage points",
             self.name,
             more(self.loss),
             of(self.mean_latency),
@@ -318,7 +319,7 @@ impl std::fmt::Display for Missed {
                 write!(out, "{name} ± {:.2} % (never below {:.2} %)", 100.0 * width, 100.0 * least)
             }
             (Some(width), None) => write!(out, "{name} ± {:.2} %", 100.0 * width),
-            (None, _) => write!(out, "{name} not bounded"),
+            (None, _) => write!(out, "{name} without an interval"),
         }
     }
 }
@@ -370,10 +371,10 @@ impl Lack {
             Self::Steady => format!("{these} show no steady state in their first half"),
             Self::Stretches => format!("{lasting} are too short for queues that change so slowly"),
             Self::Pauses(count) => {
-                format!("{lasting} hold {count:.1} pauses each on average, too few to tell what pauses do")
+                format!("{lasting} have {count:.1} pauses each on average, too few to show their effect")
             }
             Self::Stay(share) => format!(
-                "packets stay inside too long for {lasting}: {:.0} % of their times lie before the window or after it",
+                "packets stay inside too long for {lasting}: {:.0} % of their time inside is before or after the measured window",
                 100.0 * share.min(1.0)
             ),
             Self::Balance(share) => {
@@ -408,8 +409,8 @@ mod tests {
         let said = [
             "dim: a ring of 2000 and a socket of 3000 packets is more than any that was checked",
             "the load that was really offered (59.0000 kpps of the 60.0000 kpps asked for)",
-            "(coefficient of variation 0.35) are taken as these; the application's times",
-            "computed with an interrupt latency of 2us and a gap that ends 30us late, as trials",
+            "(coefficient of variation 0.35) are modelled as these phases; the application's times",
+            "computed with an interrupt latency of 2us and a gap that ends 30us late, by trials",
         ];
         let json = serde_json::to_string(&notes).unwrap();
         let read: Vec<Note> = serde_json::from_str(&json).unwrap();

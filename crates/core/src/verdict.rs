@@ -75,8 +75,8 @@ impl VoidReason {
         match self {
             Self::SenderTooSlow => format!("the {sender} fell behind"),
             Self::SenderUneven => format!("the {sender} was delayed, and may have caused the loss"),
-            Self::SinkTooSlow => "the sink did not take in all that came".to_owned(),
-            Self::Disturbed => "pauses of a CPU left less than half of it".to_owned(),
+            Self::SinkTooSlow => "the sink did not receive all frames that arrived".to_owned(),
+            Self::Disturbed => "pauses of a CPU left less than half of the trial undisturbed".to_owned(),
         }
     }
 }

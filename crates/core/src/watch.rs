@@ -472,7 +472,7 @@ impl Moment {
         let cpu = self.cpus.iter().filter(|cpu| cpu.dropped_per_s > 0.0);
         if let Some(cpu) = cpu.max_by(|a, b| a.dropped_per_s.total_cmp(&b.dropped_per_s)) {
             return Some(format!(
-                "the backlog of CPU {} loses {:.0} packets/s: protocol work gets too little of it ({:.0} % softirq)",
+                "the backlog of CPU {} loses {:.0} packets/s: protocol work gets too little CPU time ({:.0} % in softirqs)",
                 cpu.cpu,
                 cpu.dropped_per_s,
                 100.0 * cpu.softirq

@@ -26,8 +26,8 @@ pub fn best(later: &mut Later<'_, '_>, finding: &mut Finding) {
             let near_pps = [cliff.value, cliff.value * (1.0 + gain)];
             rounds(later, change, near_pps, finding).map(|tried| (place, tried))
         }
-        (None, _) if finding.suggestions.is_empty() => Err("no setting promises a higher cliff".to_owned()),
-        (None, _) => Err("what is suggested cannot be tried on this testbed by itself".to_owned()),
+        (None, _) if finding.suggestions.is_empty() => Err("no setting is expected to raise the cliff".to_owned()),
+        (None, _) => Err("no suggestion can be tried on this testbed automatically".to_owned()),
         (_, None) => Err("no cliff was measured".to_owned()),
     };
     match outcome {

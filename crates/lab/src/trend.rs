@@ -183,7 +183,7 @@ pub fn of_store(store: &Store, name: &str) -> Result<Kept, TrendError> {
         }
     }
     if partial > 0 {
-        notes.push(format!("{partial} runs that were cut short, or have no figures, were left out."));
+        notes.push(format!("{partial} runs that were stopped early, or have no figures, were left out."));
     }
     Ok((read, notes))
 }

@@ -120,7 +120,7 @@ pub fn of_cpu(fitted: &Fitted, scheme: &Scheme, room: Room, comes: Comes<'_>, lo
     let taken = 1.0 - bursty_pps / smooth_pps;
     let why = (taken > 0.05).then(|| {
         format!(
-            "bursts overflow its queue of {waits} packets: without them its cliff were {:.0} % higher",
+            "bursts overflow its queue of {waits} packets: without bursts its cliff would be {:.0} % higher",
             100.0 * (smooth_pps / bursty_pps - 1.0)
         )
     });

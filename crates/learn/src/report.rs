@@ -85,7 +85,7 @@ pub fn learned(taken: &Taken, options: &Options) -> Learned {
     cautions.append(&mut result.cautions);
     if !taken.lost.is_empty() {
         cautions.push(
-            "Packets were lost during the watch: something has reached its limit already, whatever the shares say."
+            "Packets were lost during the watch: a part of the host has already reached its limit, even if its share is below 100 %."
                 .to_owned(),
         );
     }
@@ -400,9 +400,9 @@ impl Conclusions {
         let moved = 100.0 * (fitted.moved - 1.0);
         for doubt in &fitted.doubts {
             let why = match doubt {
-                Doubt::Polls => "what a packet costs cannot be separated from what a poll costs: polls took one packet each, or were too few. Traffic in bursts, or more of it, separates them".to_owned(),
-                Doubt::Switches => "what reading a packet costs the program cannot be separated from what waking costs it: the program was woken as often a packet in every slice. Up to half of its time is taken to be waking; a load that moves more separates them".to_owned(),
-                Doubt::Fixed => format!("what costs time by the clock cannot be separated from what costs time by the packet: the load moved by {moved:.0} % only, and 20 % are needed. A watch that covers a quiet and a busy hour separates them"),
+                Doubt::Polls => "the cost of a packet cannot be separated from the cost of a poll: polls took one packet each, or were too few. Traffic in bursts, or more traffic, separates them".to_owned(),
+                Doubt::Switches => "the program's cost of reading a packet cannot be separated from its cost of waking: the number of wake-ups per packet was the same in every slice. Up to half of its time is assumed to be waking; a load that changes more separates the two".to_owned(),
+                Doubt::Fixed => format!("time per second (timers) cannot be separated from time per packet: the load changed by {moved:.0} % only, and 20 % are needed. A watch that covers a quiet and a busy hour separates them"),
                 Doubt::Ticks => "interrupts, polls and wake-ups are in the cost of a packet, although packets share them near the cliff: ticks do not show them. With eBPF (root, a kernel with BTF) they are separated".to_owned(),
             };
             self.lacks(&format!("costs of CPU {cpu}"), format!("CPU {cpu}: {why}."));
@@ -489,7 +489,7 @@ impl Conclusions {
                 fixed: 0.0,
                 costs: Vec::new(),
                 why: Some(format!(
-                    "the program stops reading for up to {:.1} ms at a time, about every {:.1} s (seen in {seen} of {looks} looks at its socket): what comes during that has to fit into the socket. Look for a lock, a garbage collection or a disk in its way, or raise its receive buffer (SO_RCVBUF)",
+                    "the program stops reading for up to {:.1} ms at a time, about every {:.1} s (seen in {seen} of {looks} looks at its socket): packets that arrive in that time must fit into the socket buffer. Look for a lock, a garbage collection or a disk in its way, or raise its receive buffer (SO_RCVBUF)",
                     1e3 * pausing.longest_s, pausing.every_s
                 )),
             });

@@ -231,16 +231,16 @@ pub enum Stamps {
 
 impl netcliff_core::Choice for Stamps {
     const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
-        (Self::Application, "application", "The tester's own, from before a frame is written"),
+        (Self::Application, "application", "The tester's own, read before a frame is written"),
         (
             Self::Kernel,
             "kernel",
-            "The kernel's, from the driver at the port that sends: without what the tester itself takes to send",
+            "The kernel's, from the driver of the sending port: without the time that the tester takes to send",
         ),
         (
             Self::Hardware,
             "hardware",
-            "The two ports' own, brought together by the system's clock where they are two; the ports are set to stamp every frame and set back",
+            "The clocks of the two ports' NICs, related by the system's clock if they differ; the ports stamp every frame during the test",
         ),
     ];
 }

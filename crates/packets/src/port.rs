@@ -204,7 +204,7 @@ impl netcliff_core::Choice for ReceiveBy {
         (
             Self::XdpNative,
             "xdp-native",
-            "The same with the program in the port's driver only; at a veth it then works on the CPU of whoever sends",
+            "The same with the program in the port's driver only; at a veth it then runs on the CPU of the sender",
         ),
         (Self::XdpGeneric, "xdp-generic", "The same with the program in the kernel's receive path only"),
     ];

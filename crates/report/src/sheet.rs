@@ -194,7 +194,7 @@ fn with_besides(finding: &Finding, mut rows: Vec<Row>, load_pps: Option<f64>) ->
             rows.push(Row { label: label.to_owned(), cells: [empty(), empty(), Cell::of(figure, Unit::Share)] });
         };
         add("other work", &besides.other);
-        besides.meter.iter().for_each(|meter| add("meter, in these", meter));
+        besides.meter.iter().for_each(|meter| add("of which: meter", meter));
     }
     rows
 }

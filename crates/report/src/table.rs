@@ -70,7 +70,7 @@ const WHOLE: &[Column] = &[
     ("latency p99", Unit::Seconds, |o| latency(o)?.p99),
     ("latency p99.9", Unit::Seconds, |o| latency(o)?.p999),
     ("latency max", Unit::Seconds, |o| latency(o)?.max),
-    ("mean to the application's end", Unit::Seconds, |o| latency(o)?.done_mean),
+    ("latency mean, to end of work", Unit::Seconds, |o| latency(o)?.done_mean),
     ("CPU interrupt", Unit::Share, |o| o.cpu?.interrupt),
     ("CPU poll", Unit::Share, |o| o.cpu?.poll),
     ("CPU protocol", Unit::Share, |o| o.cpu?.protocol),
@@ -106,7 +106,7 @@ pub fn outcomes(records: &[Record], style: Style) -> String {
 /// Cliff and livelock index, then one line for each cost, the most important for the cliff first.
 pub fn analysis(analysis: &Analysis, style: Style) -> String {
     let mut text = format!(
-        "cliff       {} (loss {})\nlivelock    at twice the cliff {} of the peak is delivered\n",
+        "cliff       {} (highest load with loss up to {})\nlivelock    at twice the cliff {} of the peak is delivered (100 %: no livelock)\n",
         format::quantity(analysis.cliff_pps, Unit::Pps),
         format::loss(analysis.loss_target),
         format::share(analysis.livelock)
@@ -115,7 +115,7 @@ pub fn analysis(analysis: &Analysis, style: Style) -> String {
         return text;
     }
     let mut table = empty(style);
-    table.set_header(["a cost 1 % higher", "cliff %", "latency %", "CPU left %"]);
+    table.set_header(["a cost 1 % higher", "change of cliff, %", "latency, %", "CPU left, pct points"]);
     for one in &analysis.sensitivities {
         let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:+.3}"));
         let row = [one.cost.clone(), or_dash(Some(one.cliff)), or_dash(one.latency), or_dash(one.available)];
@@ -162,8 +162,8 @@ fn wrapped(text: &str, style: Style) -> String {
     format::lines(text, style.width, "", "").into_iter().map(|line| line + "\n").collect()
 }
 
-/// The result at one load as a line: `Of 100 kpps 100 kpps are delivered (0 % lost), p99 181 us, CPU left 19.5 %; by
-/// the model.`
+/// The result at one load as a line: `At 100 kpps offered: delivered 100 kpps, lost 0 %, p99 181 us, CPU left
+/// 19.5 % (model).`
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
     let load = load(record);
@@ -180,7 +180,7 @@ fn answer(record: &Record) -> String {
     let parts = if parts.is_empty() { "no figure is known".to_owned() } else { parts.join(", ") };
     let sampled = outcome.throughput_pps.into_iter().chain(outcome.loss_fraction).find_map(|figure| figure.interval);
     let level = sampled.map_or(String::new(), |ends| format!(", {} intervals", format::share_short(ends.confidence)));
-    format!("At {load}: {parts} ({}{level}).", sheet::column(record.engine))
+    format!("At {load} offered: {parts} ({}{level}).", sheet::column(record.engine))
 }
 
 /// Loss up to this counts as no loss, because short trials do not resolve a smaller loss.
@@ -220,7 +220,7 @@ fn several(records: &[Record]) -> Option<String> {
             )
         }
         None => format!(
-            "More than {} is lost at the lowest load already, {} ({engine}).",
+            "More than {} is lost even at the lowest of these loads, {} ({engine}).",
             format::loss(NO_LOSS),
             pps(lowest)
         ),
@@ -274,8 +274,8 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
 /// The event at which the latency ends, in words.
 fn end_of_latency(name: &str) -> String {
     match name {
-        "protocol" => "the end of protocol processing".to_owned(),
-        "application" => "the application's read of the packet".to_owned(),
+        "protocol" => "counted up to the end of protocol processing".to_owned(),
+        "application" => "counted up to the application's read of the packet".to_owned(),
         other => other.to_owned(),
     }
 }
@@ -318,7 +318,7 @@ fn outcome(record: &Record, style: Style) -> String {
     text.push_str(&applications(&record.outcome.applications, style));
     text.push_str(&queues(&record.outcome.queues, style));
     for (name, fact) in [
-        ("latency to", &record.outcome.latency_to.as_deref().map(end_of_latency)),
+        ("latency", &record.outcome.latency_to.as_deref().map(end_of_latency)),
         ("CPU shares", &record.outcome.cpu_method),
         ("seed", &record.provenance.seed.map(|seed| seed.to_string())),
         ("fingerprint", &record.provenance.fingerprint_id),

@@ -333,7 +333,7 @@ mod tuning {
         let then = match count {
             0 => "each setting that this host has and the planner knows already has the proposed value".to_owned(),
             _ => format!(
-                "`netcliff tune try --objective {objective}` measures them, `tune apply` makes them, `tune undo` takes them back"
+                "`netcliff tune try --objective {objective}` measures their effect, `tune apply` sets them, `tune undo` restores the old values"
             ),
         };
         page.paragraph(0, Tone::Strong, &format!("For {objective}: {settings} to change; {then}."));

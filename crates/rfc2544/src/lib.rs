@@ -99,9 +99,9 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     if !between_ports {
         let predicted = match settings.pcap {
             None => {
-                "what is predicted: one server, the router's CPU, with nothing else to do; frames at a constant rate"
+                "the prediction is for one server, the router's CPU, without other work, and for frames at a constant rate"
             }
-            Some(_) => "no prediction of the throughput: it would be of frames at a constant rate",
+            Some(_) => "no prediction of the throughput: it would assume frames at a constant rate",
         };
         notes.push(predicted.to_owned());
     }
@@ -114,14 +114,14 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
         notes.extend(settings.tests.back_to_back.then(|| bursts.to_owned()));
     }
     let below = |what: &str, value: f64, asked: f64| {
-        (value < asked).then(|| format!("{what} {value} s; RFC 2544 asks for {asked} s"))
+        (value < asked).then(|| format!("{what} {value} s; RFC 2544 requires {asked} s"))
     };
     let full_s = if settings.tests.needs_search() { settings.goal().final_trial_s } else { settings.trial_s };
     notes.extend(below("trials of", full_s.min(settings.trial_s), 60.0));
     notes.extend(below("a rest between trials of", settings.rest_s, 5.0));
     notes.extend(below("a wait for residual frames of at most", settings.settle_s, 2.0));
     notes.push("the wait for residual frames ends when none is missing".to_owned());
-    let uneven = "a trial that lost no more frames than left over 0.1 ms late is void: the sender may have lost them";
+    let uneven = "a trial that lost no more frames than the sender sent over 0.1 ms late is void: the sender may have caused the loss";
     notes.push(uneven.to_owned());
     if settings.stamps != Stamps::Application {
         notes.push(format!(
@@ -136,7 +136,7 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     }
     if settings.tests.back_to_back && settings.max_pps.is_some() {
         let bursts =
-            "the highest load asked for does not hold for back-to-back: its bursts leave as fast as the sender can";
+            "--max does not apply to back-to-back: its bursts leave as fast as the sender can send";
         notes.push(bursts.to_owned());
     }
     if settings.frames.iter().any(|frame| matches!(frame, FrameSize::ImixFrom(_))) {

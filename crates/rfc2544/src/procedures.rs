@@ -36,7 +36,7 @@ impl LossCurve {
     pub fn missing(&self) -> Vec<String> {
         let end = match self {
             _ if self.clean => None,
-            _ if self.trials.is_empty() => Some("no load was offered whole: nothing is known of the device"),
+            _ if self.trials.is_empty() => Some("the sender reached no load: nothing is known of the device"),
             _ if self.nothing_came() => {
                 Some("not one frame came through: does the device forward, and is it addressed (--device-mac)?")
             }

@@ -57,12 +57,12 @@ pub enum SearchBy {
 
 impl netcliff_core::Choice for SearchBy {
     const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
-        (Self::Binary, "binary", "RFC 2544's bisection: every trial is a full one"),
-        (Self::Mlr, "mlr", "MLRsearch (RFC 9971) with RFC 2544's goal: full trials only for the answer"),
+        (Self::Binary, "binary", "RFC 2544's bisection: every trial has the full duration"),
+        (Self::Mlr, "mlr", "MLRsearch (RFC 9971) with RFC 2544's goal: full-length trials only near the result"),
         (
             Self::MlrTypical,
             "typical",
-            "MLRsearch with 21 trials a load, of 1 s or --trial, of which half may lose, for a machine that other work disturbs",
+            "MLRsearch with 21 trials a load, of 1 s or --trial, of which half may lose frames: for a machine that other work disturbs",
         ),
     ];
 }

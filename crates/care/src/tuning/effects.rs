@@ -220,7 +220,7 @@ mod spread {
         let share = |shares: &Shares| format!("{:.1} % of the packets", 100.0 * busiest(shares));
         Some(format!(
             "the busiest queue gets {} -> {} and its core is full at {} -> {} kpps (predicted; costs of {}, ranges from their \
-         intervals; many flows of like weight, a core a queue)",
+         intervals; many flows of similar weight, one core per queue)",
             share(&before),
             share(&after),
             full(known, &before),

@@ -22,11 +22,12 @@ use super::GuestArgs;
 
 The advice ends in commands for this host (ethtool -C, sysctl, sysfs). `netcliff tune try` measures a setting before \
 it is kept. Figures: mean, p50, p90, p99, p999, loss, throughput, goodput, available, interrupts, and every key that \
-`predict --csv` prints. Exit code 1: nothing keeps the constraints, or the packets allowed did not decide."
+`predict --csv` prints. Exit code 1: no candidate meets the constraints, or the packets allowed did not suffice to \
+decide."
 )]
 pub struct AdviseArgs {
-    /// Costs and sizes: a preset, a TOML file, find:3 or learn:4 (runs of the store), last-find or last-learn [default: this host's calibration, see
-    /// `netcliff results calibrate`, else pentium4-2530mhz]
+    /// Costs and sizes of the host: a preset, a TOML file, find:3 or learn:4 (runs of the store), last-find or
+    /// last-learn [default: this host's calibration, see `netcliff results calibrate`, else pentium4-2530mhz]
     #[arg(long, value_name = "PRESET|FILE|find:N|learn:N", help_heading = "Host")]
     pub host: Option<String>,
     /// Change one cost or size of the host, such as application=2us (repeatable)
@@ -44,13 +45,13 @@ pub struct AdviseArgs {
     /// Frame sizes, FCS included: 64B, imix, mci1998-like or a CSV file of bytes,weight
     #[arg(long, default_value = "64B", help_heading = "Load")]
     pub size: FrameSizes,
-    /// Link speed, which no load may exceed [default: 1Gbit/s, for shares]
+    /// Link speed, which no load may exceed [default: 1Gbit/s, for loads in % of line rate]
     ///
     /// Each frame takes 20 B more on the link, for preamble and gap.
     #[arg(long, value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, hide_short_help = true, help_heading = "Load")]
     pub link: Option<f64>,
-    /// A policy: latency is --minimise p99 and cpu is --maximise available, both --subject-to 'loss<=1e-4' where nothing
-    /// else is asked for; throughput is --maximise throughput
+    /// The goal by name: latency is --minimise p99, cpu is --maximise available, both with --subject-to 'loss<=1e-4'
+    /// unless you give constraints; throughput is --maximise throughput
     #[arg(long, default_value = "latency", conflicts_with_all = ["minimise", "maximise"])]
     pub objective: Policy,
     /// The figure to minimise
@@ -62,36 +63,38 @@ pub struct AdviseArgs {
     /// Constraint (repeatable), such as 'loss<=1e-4'
     #[arg(long, value_name = "FIGURE<=BOUND|FIGURE>=BOUND")]
     pub subject_to: Vec<Constraint>,
-    /// Schemes to try, with a grid of parameters each: all that Linux has (with --all-schemes the others, too), or names
-    /// such as napi,coalesce [default: all, or none where --scheme is given]
+    /// Schemes to try, with a grid of parameters each: all that Linux has (with --all-schemes the others, too), or
+    /// names such as napi,coalesce [default: all, or none where --scheme is given]
     #[arg(long, value_name = "all|NAME,...", value_delimiter = ',')]
     pub candidates: Vec<String>,
     /// A setting to try (repeatable)
     #[arg(long, value_name = "NAME[:key=value,...]")]
     pub scheme: Vec<Scheme>,
-    /// Only what this device's driver can set, with the commands that set it [default: any driver; the commands name DEV]
+    /// Only what this device's driver can set, with the commands that set it [default: any driver; the commands name
+    /// DEV]
     #[arg(long = "if", value_name = "DEVICE")]
     pub interface: Option<String>,
     /// Also schemes that no driver offers, such as polling; they are marked
     #[arg(long, hide_short_help = true)]
     pub all_schemes: bool,
-    /// Least probability that constraints are judged and the best is picked correctly
+    /// Minimum probability that constraints are judged correctly and the best candidate is picked
     #[arg(long, default_value = "95%", hide_short_help = true)]
     pub confidence: Share,
-    /// Smallest difference worth telling apart: a share of the best (of one CPU for CPU shares), or an amount in the
-    /// figure's unit
+    /// Smallest difference that matters: a share of the best (of one CPU for CPU shares), or an amount in the figure's
+    /// unit
     #[arg(long, default_value = "2%", value_name = "SHARE|AMOUNT", hide_short_help = true)]
     pub indifference: String,
-    /// Do not simulate what the model puts further than this from a bound or from the best
+    /// Do not simulate candidates that the model puts further than this from a bound or from the best
     #[arg(long, default_value = "25%", value_parser = units::parse_share, hide_short_help = true)]
     pub margin: f64,
-    /// Replications of each candidate before one is selected; those clearly worse after a quarter of them take no more
+    /// Replications of each candidate before one is selected; candidates that are clearly worse after a quarter of them
+    /// get no more
     #[arg(long, default_value = "20", value_parser = replications, hide_short_help = true)]
     pub first_stage: u64,
-    /// Arrivals of a replication
+    /// Packets of a replication
     #[arg(long, default_value = "50000", value_parser = super::compute::packets, hide_short_help = true)]
     pub packets_each: u64,
-    /// Most arrivals to simulate for each load
+    /// Maximum number of packets to simulate for each load
     #[arg(long, default_value = "200000000", value_parser = super::compute::packets, hide_short_help = true)]
     pub packets_at_most: u64,
     /// Seed of every random stream
@@ -99,13 +102,13 @@ pub struct AdviseArgs {
     pub seed: u64,
     /// Try the advised setting in a guest of QEMU: vm:e1000e, vm:igb or vm:vmxnet3
     ///
-    /// Prints its measured effect next to the predicted one; only what that driver can set is advised
+    /// Prints its measured effect next to the predicted one; only settings that the driver supports are advised
     #[arg(long = "try", value_name = "TESTBED", value_parser = guest, conflicts_with_all = ["interface", "all_schemes"], help_heading = "Trial")]
     pub try_in: Option<Model>,
     /// What the guest is made of.
     #[command(flatten)]
     pub guest: GuestArgs,
-    /// Print all that was found: the figure, settings off the front, what has no answer
+    /// Print everything: also the figure, settings off the Pareto front, and settings without a result
     #[arg(short, long, conflicts_with = "json")]
     pub verbose: bool,
     /// One JSON object, or one a line with --rates
@@ -122,11 +125,11 @@ pub(super) fn guest(text: &str) -> Result<Model, String> {
 /// A predefined goal with its constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
-    /// Short waits
+    /// Low latency
     Latency,
-    /// CPU left for others
+    /// CPU time left for other work
     Cpu,
-    /// Packets delivered
+    /// High throughput
     Throughput,
 }
 

@@ -59,8 +59,8 @@ pub struct LinkArgs {
     /// Transmit offloads of both ends (checksum, scatter/gather, TSO, GSO) [default: as the kernel makes them, on]
     #[arg(long, value_enum, help_heading = "Testbed link", hide_short_help = true)]
     pub offloads: Option<Switch>,
-    /// MTU of both ends, 68 to 65535 bytes [default: of stream 1500, Ethernet's, on which goodput depends; of rr 9000, so that most messages
-    /// are one packet]
+    /// MTU of both ends, 68 to 65535 bytes [default: of stream 1500, Ethernet's, on which goodput depends; of rr 9000,
+    /// so that most messages are one packet]
     #[arg(long, value_name = "BYTES", value_parser = whole::<68, 65_535>, allow_negative_numbers = true, help_heading = "Testbed link", hide_short_help = true)]
     pub mtu: Option<u32>,
     /// How the receiving end's veth receives

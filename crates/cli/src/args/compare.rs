@@ -12,42 +12,44 @@ use netcliff_core::units;
     after_long_help = "Examples:
   netcliff compare last~1 last  # the last two runs of the store
   netcliff compare 12 15 --html diff.html
-  netcliff compare old-kernel new-kernel  # runs kept with --name
+  netcliff compare old-kernel new-kernel  # runs stored with --name
   netcliff compare before.json after.json --fail-if-slower 5%  # in a build
   netcliff compare before.json after.json --fail-if-slower 5% --junit out.xml
-  netcliff stream --json > before.json  # what such a file is
+  netcliff stream --json > before.json  # writes such a file
 
-B is judged against A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown to be \
-slower by more than that (Welch's t, corrected by Holm for many points); 0: each is shown to be slower by less, if \
+B is compared with A. Measured rates and latencies count for --fail-if-slower. Exit code 1: one is shown to be slower \
+by more than that share (Welch's t, corrected by Holm for many points); 0: each is shown to be slower by less, if \
 at all; 3: inconclusive, the repeats show neither. ./12 is a file of that name."
 )]
 pub struct CompareArgs {
-    /// What to compare against: a run of the store by its number, its name, last or last~1, or a file of JSON that netcliff wrote
+    /// What to compare against: a run of the store by its number, its name, last or last~1, or a file of JSON that
+    /// netcliff wrote
     #[arg(value_name = "A", value_parser = named)]
     pub a: String,
-    /// The run to judge
+    /// The run that is judged against A
     #[arg(value_name = "B", value_parser = named)]
     pub b: String,
-    /// Exit with 1 if a figure of speed is shown to be slower by more than this share, with 3 if the repeats do not tell
+    /// Exit with 1 if a rate or latency is shown to be worse by more than this share, with 3 if the repeats do not
+    /// decide
     #[arg(long, value_name = "5%", value_parser = share, allow_hyphen_values = true)]
     pub fail_if_slower: Option<f64>,
-    /// Print all that was found: every figure and change, how it was tested, notes
+    /// Print everything: also every figure and change, how it was tested, and notes
     #[arg(short, long, conflicts_with = "json")]
     pub verbose: bool,
     /// One JSON object
     #[arg(long)]
     pub json: bool,
-    /// Write a test case a figure in JUnit's XML, which build servers show
+    /// Write JUnit XML with one test case per figure, which build servers show
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// Write the figures of B that are better when more as JSON for github-action-benchmark (tool: customBiggerIsBetter)
+    /// Write the figures of B for which more is better as JSON for github-action-benchmark (tool: customBiggerIsBetter)
     #[arg(long, value_name = "FILE")]
     pub benchmark_bigger: Option<PathBuf>,
-    /// Write the figures of B that are better when less as JSON for github-action-benchmark (tool:
+    /// Write the figures of B for which less is better as JSON for github-action-benchmark (tool:
     /// customSmallerIsBetter)
     #[arg(long, value_name = "FILE")]
     pub benchmark_smaller: Option<PathBuf>,
-    /// Write a self-contained page
+    /// Write a self-contained HTML page to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -10,8 +10,8 @@ use netcliff_model::Fidelity;
 /// The point or the sweep.
 #[derive(Debug, Args)]
 pub struct ComputeArgs {
-    /// Costs and sizes: a preset, a TOML file, find:3 or learn:4 (runs of the store), last-find or last-learn [default: this host's calibration, see
-    /// `netcliff results calibrate`, else pentium4-2530mhz]
+    /// Costs and sizes of the host: a preset, a TOML file, find:3 or learn:4 (runs of the store), last-find or
+    /// last-learn [default: this host's calibration, see `netcliff results calibrate`, else pentium4-2530mhz]
     #[arg(long, value_name = "PRESET|FILE|find:N|learn:N", help_heading = "Host")]
     pub host: Option<String>,
     /// Change one cost or size of the host, such as application=2us (repeatable)
@@ -26,15 +26,15 @@ pub struct ComputeArgs {
     /// Offered loads: a list, or a range such as 10kpps..300kpps:30
     #[arg(long, value_name = "LOW..HIGH:COUNT", allow_hyphen_values = true, help_heading = "Load")]
     pub rates: Option<Rates>,
-    /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE[,speed=2][,once] (pcap, pcapng;
-    /// without --rate as fast as recorded)
+    /// Arrival process: poisson, constant, batch:size=8, mmpp:..., onoff:... or trace:FILE[,speed=2][,once] (pcap,
+    /// pcapng; without --rate as fast as recorded)
     #[arg(long, default_value = "poisson", help_heading = "Load")]
     pub arrivals: Arrivals,
     /// Frame sizes, FCS included: 64B (the default), imix, mci1998-like, a CSV file of bytes,weight, a capture
     /// (.pcap, .pcapng), or trace: the captured packets' own (the default with trace arrivals)
     #[arg(long, help_heading = "Load")]
     pub size: Option<FrameSizes>,
-    /// Link speed, which no load may exceed [default: 1Gbit/s, for shares]
+    /// Link speed, which no load may exceed [default: 1Gbit/s, for loads in % of line rate]
     ///
     /// Each frame takes 20 B more on the link, for preamble and gap.
     #[arg(long, value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, help_heading = "Load")]
@@ -49,7 +49,8 @@ pub struct ComputeArgs {
         hide_short_help = true
     )]
     pub queues: Option<QueuesArg>,
-    /// Flows that RSS spreads over the queues, the k-th with a weight of k^-zipf, or those of a capture (.pcap, .pcapng)
+    /// Flows that RSS spreads over the queues, the k-th with a weight of k^-zipf, or those of a capture (.pcap,
+    /// .pcapng)
     #[arg(
         long,
         value_name = "N[:zipf=S]|FILE",
@@ -96,17 +97,18 @@ pub struct PredictArgs {
     /// What to compute.
     #[command(flatten)]
     pub compute: ComputeArgs,
-    /// The chain that is exact for its assumptions, the papers' approximation, or that as printed, misprints included
+    /// Formulas: exact (exact for the model's assumptions), paper (the papers' approximations) or printed (the papers'
+    /// formulas as printed, with misprints)
     #[arg(long, default_value = "exact", value_name = "exact|paper|printed", help_heading = "Analysis")]
     pub fidelity: Fidelity,
-    /// Find the cliff and what is left of the throughput at twice its load; without --rate the figures are those at
-    /// half the cliff
+    /// Find the cliff and the throughput left at twice the cliff; without --rate the other figures are those at half
+    /// the cliff
     #[arg(long, conflicts_with_all = ["rates", "csv"], help_heading = "Analysis")]
     pub cliff: bool,
     /// Loss fraction that defines the cliff
     #[arg(long, default_value = "1e-4", value_parser = super::loss, allow_negative_numbers = true, help_heading = "Analysis")]
     pub loss: f64,
-    /// With the cliff, how it, the latency and the CPU move with each cost of the host
+    /// With the cliff, show how the cliff, the latency and the CPU left change with each cost of the host
     #[arg(long, conflicts_with_all = ["rates", "csv"], help_heading = "Analysis")]
     pub sensitivities: bool,
 }

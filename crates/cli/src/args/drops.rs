@@ -21,12 +21,12 @@ use netcliff_core::filter::Filter;
 A filter is written as for tcpdump: host, net, port, portrange, proto, less, greater and names of protocols, with \
 src and dst, joined by and, or, not and brackets. It is applied in the kernel. Drops are counted at the kernel's \
 tracepoint skb:kfree_skb by eBPF, which needs root (or CAP_BPF and CAP_PERFMON), and what that does not see (full \
-accept queues, rings, XDP, answers without a route) by the kernel's counters; without eBPF by counters alone, which \
-say what they cannot tell. In the host's own network namespace drops of all namespaces are shown, in another one its \
-own."
+accept queues, rings, XDP, answers without a route) by the kernel's counters; without eBPF by counters alone; the \
+output then says what these cannot show. Run in the host's network namespace, the command shows drops of all \
+namespaces; run in another one, only of that one."
 )]
 pub struct DropsArgs {
-    /// Only packets that this accepts, in tcpdump's language
+    /// Only packets that match this filter, in tcpdump's syntax
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     pub filter: Option<Filter>,
     /// Time between tables, 100ms to 60s
@@ -38,7 +38,7 @@ pub struct DropsArgs {
     /// Print one interval and exit
     #[arg(long, conflicts_with = "time")]
     pub once: bool,
-    /// One JSON object an interval (or a packet with --trace) instead of tables
+    /// One JSON object per interval (with --trace per packet) instead of tables
     #[arg(long)]
     pub json: bool,
     /// JSON events, one per line (docs/json.md); a slow reader does not delay the measurement
@@ -47,22 +47,23 @@ pub struct DropsArgs {
     /// Also group drops by this (repeatable); by netns, device, socket and container unless one of these four is named
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub by: Vec<DropsBy>,
-    /// Only of this network namespace: a name of `ip netns`, a process, or a path [default: all on the host, else its own]
+    /// Only drops in this network namespace: a name of `ip netns`, a process, or a path [default: on the host all, else
+    /// the current one]
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     pub netns: Option<String>,
-    /// Of all network namespaces, also from within one
+    /// Drops in all network namespaces, also if run inside one
     #[arg(long)]
     pub all: bool,
-    /// Only of this interface
+    /// Only drops at this interface
     #[arg(long = "if", value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Only for sockets of this process
+    /// Only drops at sockets of this process
     #[arg(long, value_name = "PID", value_parser = numbers::whole::<1, 4_194_304>, allow_negative_numbers = true)]
     pub pid: Option<u32>,
-    /// Rows of a table
+    /// Maximum number of rows of a table
     #[arg(long, default_value_t = 20, value_parser = numbers::whole::<1, 10_000>, value_name = "N", allow_negative_numbers = true)]
     pub rows: u32,
-    /// How to count
+    /// How drops are counted
     #[arg(long, value_enum, default_value_t = DropsMethod::Auto, value_name = "METHOD", hide_short_help = true)]
     pub method: DropsMethod,
     /// Show the paths of N packets through the kernel instead, at most 100 new ones a second
@@ -75,7 +76,7 @@ pub struct DropsArgs {
 pub enum DropsBy {
     /// Addresses, ports and protocol
     Flow,
-    /// The task on the CPU, in a softirq whoever was interrupted
+    /// The task on the CPU; in a softirq, the task that it interrupted
     Process,
     /// The kernel's stack
     Stack,
@@ -92,11 +93,11 @@ pub enum DropsBy {
 /// How drops are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DropsMethod {
-    /// By eBPF if that works here, else by counters
+    /// eBPF if it works here, else counters
     Auto,
-    /// At the tracepoint skb:kfree_skb
+    /// eBPF at the tracepoint skb:kfree_skb
     Ebpf,
-    /// By the kernel's counters
+    /// The kernel's counters
     Counters,
 }
 

@@ -11,16 +11,16 @@ use crate::output;
 /// An agent, or none.
 #[derive(Debug, Clone, Args)]
 pub struct FarArgs {
-    /// An agent, HOST or HOST:PORT [default port: 9940]; several start together
+    /// Agent at the far end, HOST or HOST:PORT [default port: 9940]; several, by repeating the option, start together
     #[arg(long, short = 'c', alias = "client", value_name = "HOST[:PORT]", help_heading = "Far end")]
     pub to: Vec<String>,
-    /// Port of the agents whose --to names none
+    /// Port of agents for which --to gives no port
     #[arg(long, short = 'p', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Far end", hide_short_help = true)]
     pub port: Option<u16>,
-    /// Run the agent there by ssh; data goes to the same host, or to --data-to
+    /// Start the agent on this host by ssh; test data goes to the same host, or to --data-to
     #[arg(long, value_name = "HOST", conflicts_with = "to", help_heading = "Far end")]
     pub ssh: Option<String>,
-    /// Address the data goes to, where it is not that of the control connection
+    /// Address for test data, if it differs from the address of the control connection
     #[arg(long, value_name = "ADDRESS", help_heading = "Far end", hide_short_help = true)]
     pub data_to: Option<String>,
     /// File with the agent's key

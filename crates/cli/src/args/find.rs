@@ -30,7 +30,7 @@ use netcliff_trial::rig::MOST_QUEUES;
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
   # two generators share the load, none of it above 500 kpps
   netcliff find --if eth0 --from db1 --from db2 --ssh --max-rate 500kpps
-  # what moderation would make of it
+  # the same host with other interrupt coalescing, predicted and measured
   netcliff find --if eth0 --from db1 --ssh --check rx-frames=32,rx-usecs=50
 
 Without --if test traffic stays in network namespaces that netcliff makes and removes, or on loopback. With it, \
@@ -48,16 +48,17 @@ pub struct FindArgs {
     /// Frame size, FCS included
     #[arg(long, default_value = "64B", value_parser = frame_bytes, help_heading = "Load and application")]
     pub size: u32,
-    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), repeated, with its gaps scaled to each load
+    /// Traffic of your own: times, sizes and flows of a capture (pcap, pcapng), repeated, with its gaps scaled to each
+    /// load
     ///
-    /// Headers are the test's: each flow has a source port of its own, up to 256. Frames longer than 1518 bytes are cut. The simulator
-    /// computes with the same capture.
+    /// Frames have the test's headers: each flow of the capture becomes a source port, up to 256 flows. Frames longer
+    /// than 1518 bytes are cut. The simulator uses the same capture.
     #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
     pub traffic: Option<PathBuf>,
     /// Arrival process [default: poisson; of --request pcap: the capture's]
     #[arg(long, value_parser = one_of::<Arrivals>(), help_heading = "Load and application")]
     pub arrivals: Option<Arrivals>,
-    /// CPU time the application spends a packet beyond reading it
+    /// CPU time that the application spends on each packet after reading it
     #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Load and application")]
     pub work: f64,
     /// Receive buffer of the application's socket (SO_RCVBUF); 1MiB has room for about 2500 packets of 64B
@@ -69,25 +70,27 @@ pub struct FindArgs {
     /// Length of a trial [default: 1s, in the sweep 0.5s; 0.4s with --quick]
     #[arg(long, value_parser = trial, allow_hyphen_values = true, help_heading = "Search")]
     pub trial: Option<f64>,
-    /// Length of the trials that judge a load in a search [default: three trials; one with --quick]
+    /// Total length of the trials that decide about a load in a search (RFC 9971: duration sum) [default: three trials;
+    /// one with --quick]
     #[arg(long, value_name = "TIME", value_parser = trial, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub duration_sum: Option<f64>,
-    /// Share of the trials at the cliff that may lose more than --loss, as RFC 9971 has it
+    /// Share of the trials at the cliff that may lose more than --loss (RFC 9971: exceed ratio)
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub exceed: f64,
-    /// Relative distance of the bounds at which a search ends [default: 2%; 4% with --quick]
+    /// Relative distance between the bounds of the cliff at which a search ends [default: 2%; 4% with --quick]
     #[arg(long, value_name = "SHARE", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub width: Option<f64>,
     /// Searches for the cliff, whose spread gives its interval [default: 7]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: Option<u32>,
-    /// Seed of everything random
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Search", hide_short_help = true)]
     pub seed: u64,
     /// Where the traffic goes: best, netns, loopback, or vm:DRIVER, such as vm:e1000e
     ///
-    /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where sender and receiver share their CPU's packet work; best is netns
-    /// where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU.
+    /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where sender and receiver share their
+    /// CPU's packet work; best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
+    /// vm:vmxnet3 are the NIC of a guest of QEMU.
     #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = Testbed::parser(), hide_possible_values = true, help_heading = "Testbed")]
     pub testbed: Testbed,
     /// Open QEMU's monitor at this abstract UNIX socket: `socat - ABSTRACT-CONNECT:NAME`
@@ -115,13 +118,13 @@ pub struct FindArgs {
     /// CPU of the host under test: its packet work and its application [default: the last]
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed")]
     pub host_cpu: Option<u32>,
-    /// Interface of this host that the load takes, with --from or --of
+    /// Interface of this host that receives the load (with --from) or sends it (with --of)
     #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", group = "two_hosts", help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// Host that sends to this one, by `netcliff agent` there (repeatable)
+    /// Host that sends the load to this host; `netcliff agent` runs there (repeatable)
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
     pub from: Vec<String>,
-    /// Host under test that this one sends to: `netcliff agent` runs there
+    /// Host under test, to which this host sends; `netcliff agent` runs there
     #[arg(
         long,
         value_name = "HOST[:PORT]",
@@ -133,10 +136,10 @@ pub struct FindArgs {
     /// File with the agent's key
     #[arg(long, value_name = "FILE", requires = "two_hosts", help_heading = "Two hosts", hide_short_help = true)]
     pub key: Option<PathBuf>,
-    /// Run the agent on that host by ssh instead
+    /// Start the agent on that host by ssh instead of using a running one
     #[arg(long, requires = "two_hosts", conflicts_with = "key", help_heading = "Two hosts", hide_short_help = true)]
     pub ssh: bool,
-    /// Interface there to send by, with --from [default: by its routes]
+    /// Interface by which the host of --from sends [default: chosen by its routes]
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
     pub their_if: Option<String>,
     /// Maximum offered load; an agent's own --max-rate may be lower
@@ -149,11 +152,11 @@ pub struct FindArgs {
     /// How frames are sent
     #[arg(long, value_enum, default_value_t = SendBy::Packet, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub send_by: SendBy,
-    /// 802.1Q tag on what is sent: the way to the host under test leads by this VLAN's device, and frames leave by the one below it, such as
-    /// a NIC that AF_XDP can use; the 4 bytes come on top of --size
+    /// 802.1Q tag of the frames sent: the route to the host under test uses this VLAN's device, and frames leave by the
+    /// device below it, such as a NIC that AF_XDP can use; the tag's 4 bytes are added to --size
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
     pub vlan: Option<u16>,
-    /// Load also the interface that carries the control connection, which may be cut off
+    /// Load the interface even if it carries the control connection, which the load may break
     #[arg(long, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
     pub i_know: bool,
     /// A service of the user's own instead of netcliff's receiver.
@@ -163,53 +166,54 @@ pub struct FindArgs {
     /// Whether the CPU of the host under test may halt when idle; a short trial compares with the other setting
     #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,
-    /// How CPU time is accounted
+    /// How CPU time is measured
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Testbed", hide_short_help = true)]
     pub cpu_meter: Meter,
     /// Another set-up to predict, then to measure, such as size=512B (repeatable)
     ///
     /// size=512B, work=2us, backlog=200 or budget=64, with --if also rx-usecs=100.
     ///
-    /// It is predicted with this calibration. backlog and budget change sysctls for the length of the check, and settings of the
-    /// interface under test are changed in the same way, with --if: rx-usecs=100, rx-frames=32, adaptive-rx=off (coalescing), rx=1024
-    /// (ring), gro=off, lro=off, rx-checksum=off, gro_flush_timeout=20us, napi_defer_hard_irqs=2, threaded=on. All is set back; after a
-    /// kill the next netcliff does it. Needs root; with --of the agent needs --allow-settings IF, too. Several joined by commas are one
-    /// set-up.
+    /// It is predicted with this calibration. backlog and budget change sysctls for the length of the check, and
+    /// settings of the interface under test are changed in the same way, with --if: rx-usecs=100, rx-frames=32,
+    /// adaptive-rx=off (coalescing), rx=1024 (ring), gro=off, lro=off, rx-checksum=off, gro_flush_timeout=20us,
+    /// napi_defer_hard_irqs=2, threaded=on. All is set back; after a kill the next netcliff does it. Needs root; with
+    /// --of the agent needs --allow-settings IF, too. Several joined by commas are one set-up.
     ///
-    /// Of --service: socket-buffer=1MiB (net.core.rmem_default), backlog=200, budget=64, busy-poll=50us, rps=off, threaded=on, gro=on,
-    /// gro_flush_timeout=20us, napi_defer_hard_irqs=2 (of the testbed's interface), or service=COMMAND, another command, which is only
-    /// measured and stands last.
+    /// With --service: socket-buffer=1MiB (net.core.rmem_default), backlog=200, budget=64, busy-poll=50us, rps=off,
+    /// threaded=on, gro=on, gro_flush_timeout=20us, napi_defer_hard_irqs=2 (of the testbed's interface), or
+    /// service=COMMAND, another command, which is measured, not predicted, and must come last.
     #[arg(long, value_name = "SETUP", help_heading = "More measurements")]
     pub check: Vec<String>,
-    /// Measure the most promising suggestion, too: searches with it and without it in turn
+    /// Also measure the most promising suggestion, by searches alternately with it and without it
     ///
-    /// 3 rounds with --quick (half a minute more), else 5. Settings of the host are changed for the length of a search.
+    /// 3 rounds with --quick (half a minute more), else 5. Settings of the host are changed during a search only.
     #[arg(long, help_heading = "More measurements")]
     pub try_suggestions: bool,
-    /// Print all that was found: costs, disturbances, CPU time, losses, what could not be measured
+    /// Print everything: also costs, disturbances, CPU time, losses, and values that could not be measured, with
+    /// reasons
     #[arg(short, long, conflicts_with = "json", help_heading = "Output")]
     pub verbose: bool,
-    /// Print the finding as one JSON object
+    /// Print the result as one JSON object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Also sample a trial at the cliff: where the CPU time of packets goes, by stage (docs/how-to/profile.md); with --json one more line
+    /// Also profile a trial at the cliff: CPU time of packets by stage (docs/how-to/profile.md); with --json one more
+    /// line
     #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
-    /// One JSON object a line as things happen, the result last; to stderr with --json
+    /// Print events as they happen, one JSON object a line, the result last; to stderr with --json
     ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
-    /// dropped and counted.
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
+    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
     pub live: bool,
-    /// The HTML page [default: in the XDG data directory; none with --no-store]
-    ///
-    /// Its directory is netcliff/reports there.
+    /// Write the HTML page to this file [default: a file in netcliff/reports of the XDG data directory; none with
+    /// --no-store]
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Write the picture of offered against delivered load, or of response times
+    /// Write the figure of delivered over offered load, or of response times, as SVG to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
-    /// Keep nothing of this run but what is asked for by --html or --svg
+    /// Store nothing of this run; write only the files of --html and --svg
     #[arg(long, conflicts_with = "db", help_heading = "Output")]
     pub no_store: bool,
     /// While another run goes on.
@@ -275,7 +279,7 @@ pub enum Meter {
     Ebpf,
     /// The kernel's ticks: coarse
     Procfs,
-    /// A SCHED_IDLE thread that soaks up what is left: it keeps the CPU from idling
+    /// A SCHED_IDLE thread that uses and counts the remaining CPU time, so that the CPU is never idle
     Soaker,
 }
 

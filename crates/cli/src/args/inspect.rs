@@ -17,35 +17,36 @@ use super::numbers;
     after_long_help = "Examples:
   netcliff inspect
   netcliff inspect --if eth0 --objective latency
-  # write down what is read, anonymised, to look at elsewhere
+  # store the values read, anonymised, to look at them elsewhere
   netcliff inspect --capture /tmp/host
   netcliff inspect --from /tmp/host --json | jq '.remarks[] | {rule, evidence}'
 
-Needs no root; what only root may read is named. docs/inspect.md lists the rules. Exit code 0 whatever is found."
+Needs no root; values that only root may read are left out, which the page says. docs/inspect.md lists the rules. \
+Exit code 0 whatever is found."
 )]
 pub struct InspectArgs {
-    /// The same as --if, as ethtool has it
+    /// Interface, as with --if
     #[arg(value_name = "NAME", conflicts_with = "interface")]
     device: Option<String>,
     /// This interface only
     #[arg(long = "if", value_name = "NAME")]
     interface: Option<String>,
-    /// What the host is for: some rules then say more, others less
+    /// What the host is used for: some rules then report more, others less
     #[arg(long, value_parser = one_of::<Objective>())]
     pub objective: Option<Objective>,
     /// Round-trip time of the longest path that TCP has to fill
     #[arg(long, default_value = "1ms", value_parser = rtt, value_name = "TIME", allow_hyphen_values = true)]
     pub rtt: f64,
-    /// Time between two readings of the counters, to tell what grows; 0s reads them once
+    /// Time between two readings of the counters, to see which ones grow; 0s reads them once
     #[arg(long, default_value = "1s", value_parser = watch, value_name = "TIME", allow_hyphen_values = true)]
     pub watch: Duration,
-    /// Write what is read into this new directory, anonymised, instead of the page
+    /// Write the values read, anonymised, into this new directory instead of printing the page
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "json"])]
     pub capture: Option<PathBuf>,
     /// Read a capture instead of this host
     #[arg(long, value_name = "DIR")]
     pub from: Option<PathBuf>,
-    /// Print all that was read: the host and its stack, too
+    /// Print everything: also the host and its network stack
     #[arg(short, long, conflicts_with = "json")]
     pub verbose: bool,
     /// One JSON object

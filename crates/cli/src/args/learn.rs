@@ -10,48 +10,50 @@ use clap::Args;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff learn --port 53           # where the resolver's cliff is, how near
-  netcliff learn --if eth0 --for 1h  # a quiet and a busy hour: narrower
+  netcliff learn --port 53           # the cliff of the program with port 53
+  netcliff learn --if eth0 --for 1h  # quiet and busy times: a narrower interval
   netcliff learn --pid 4711 --json | jq '.parts[0].share'
-  netcliff headroom --host last-learn  # against what was learnt
+  netcliff headroom --host last-learn  # the load now against the learnt cliff
   netcliff predict --host last-learn --set application=2us --cliff
   netcliff learn --port 53 --repeat --name resolver  # from now on
 
 It sends nothing. Time is cut into slices; what a packet costs in softirqs and in the program follows from slices \
 whose load differs; the model says at which load each receive CPU, and each thread of the program, reaches its limit \
-if the same mix of packets comes faster. The interval covers how far that is from what was seen: watch at a higher \
-load, or longer, and it narrows. Costs that the traffic cannot separate are named. docs/how-to/learn.md explains the \
+if the same mix of packets arrives faster. The interval is wider the further this is from the loads seen: watch at a \
+higher load, or longer, to narrow it. Costs that the traffic cannot separate are named. docs/how-to/learn.md explains \
+the \
 page."
 )]
 pub struct LearnArgs {
     /// Interface (repeatable) [default: hardware that is up, else every link that is up]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
-    /// The program that has this port open in this network namespace (UDP, or TCP that listens)
+    /// The program, by a port that it has open in this network namespace (UDP, or TCP that listens)
     #[arg(long, value_name = "N", value_parser = port, allow_hyphen_values = true)]
     pub port: Option<u16>,
-    /// The program, by process [default: that of --port, else the ones with sockets that use most CPU time]
+    /// The program, by process number [default: that of --port, else the programs with sockets that use most CPU time]
     #[arg(long, value_name = "P", value_parser = pid, allow_hyphen_values = true)]
     pub pid: Option<u32>,
     /// How long to watch, 3s to 7d
     #[arg(long = "for", default_value = "5m", value_parser = length, value_name = "TIME", allow_hyphen_values = true)]
     pub length: Duration,
-    /// How CPU time is accounted
+    /// How CPU time is measured: best, ebpf or procfs
     #[arg(long, default_value = "best", value_name = "METHOD", value_parser = super::find::host_meter)]
     pub meter: Meter,
     /// One JSON object
     #[arg(long)]
     pub json: bool,
-    /// Keep nothing in the store
+    /// Store nothing
     #[arg(long)]
     pub no_save: bool,
-    /// Watch again and again until Ctrl-C: a line for each watch, and one where the cliff changes its level
+    /// Watch repeatedly until Ctrl-C: print a line for each watch, and one when the cliff changes its level
     ///
-    /// Each watch is kept under --name [default: learn], so that `watch --metrics 9942 --host last-learn` shows the cliff as it drifts, and
-    /// `results trend NAME` the levels with their changes. A program that starts anew is found again by --port.
+    /// Each watch is stored under --name [default: learn], so that `watch --metrics 9942 --host last-learn` exports the
+    /// current cliff, and `results trend NAME` shows its levels over time. With --port a program that is restarted is
+    /// recognised.
     #[arg(long, conflicts_with = "no_save")]
     pub repeat: bool,
-    /// Watches to keep, with --repeat: the oldest of that name are removed
+    /// Maximum number of stored watches, with --repeat: the oldest of that name are removed
     #[arg(long, value_name = "N", default_value_t = 2016, value_parser = clap::value_parser!(u32).range(8..=1_000_000), requires = "repeat", allow_negative_numbers = true)]
     pub keep: u32,
 }

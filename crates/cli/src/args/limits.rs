@@ -18,21 +18,22 @@ use super::numbers;
   netcliff limits --this-host --html roof.html
 
 With --this-host, link and slot are those of the interface (--if, else the first hardware that is up), memory is \
-measured for half a second, costs are those of the newest `netcliff find` of this machine in the store, with as many \
-packets an interrupt as it measured near its cliff, shared by the CPUs that take the interface's interrupts; what is \
-given by hand takes precedence. A part that is not given is not known and bounds nothing; the page says so. The bus, \
+measured for half a second, costs are those of the newest `netcliff find` of this machine in the store, with the \
+packets per interrupt that it measured near its cliff, shared by the CPUs that take the interface's interrupts; \
+options that you give take precedence. A part that is not given is unknown and gives no bound; the page says so. The \
+bus, \
 with its defaults: none, pci-32/33, pci-64/66, pci-x-100, pci-x-133 (:burst=512B,overhead_clocks=6), pcie-3x8 \
 (:mps=256B,mrrs=512B,batch=8), axi (1GB/s) or a bandwidth such as 1GB/s. docs/theory/limits.md has the formulas and \
 the table of offloads."
 )]
 pub struct LimitsArgs {
-    /// Every part as this host has it
+    /// Take every part from this host
     #[arg(long)]
     pub this_host: bool,
     /// Link speed
     #[arg(long, value_parser = link, allow_hyphen_values = true, value_name = "10Gbit/s")]
     pub link: Option<f64>,
-    /// What is between NIC and memory: none, pci-64/66, pci-x-133, pcie-3x8, axi, 1GB/s and so on
+    /// Bus between NIC and memory: none, pci-64/66, pci-x-133, pcie-3x8, axi, 1GB/s and so on
     #[arg(long, value_name = "BUS")]
     pub bus: Option<Bus>,
     /// Take link speed and slot from this interface of the host
@@ -41,11 +42,11 @@ pub struct LimitsArgs {
     /// Memory bandwidth, reads and writes together
     #[arg(long, value_parser = memory, allow_hyphen_values = true, value_name = "10GB/s")]
     pub memory: Option<f64>,
-    /// Times the CPU copies each byte
+    /// Number of times that the CPU copies each byte
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=16), allow_negative_numbers = true)]
     pub copies: u32,
-    /// Costs of a CPU: a preset, a TOML file, find:3 or learn:4 (runs of the store), last-find or last-learn [default with --this-host: this host's
-    /// calibration, see `netcliff results calibrate`]
+    /// Costs of a CPU: a preset, a TOML file, find:3 or learn:4 (runs of the store), last-find or last-learn [default
+    /// with --this-host: this host's calibration, see `netcliff results calibrate`]
     #[arg(long, value_name = "PRESET|FILE|find:N|learn:N")]
     pub host: Option<String>,
     /// Change one cost of the host, such as application=2us (repeatable)
@@ -54,7 +55,7 @@ pub struct LimitsArgs {
     /// CPUs that share the frames evenly [default: 1; with --this-host those that take the interface's interrupts]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
     pub cpus: Option<u32>,
-    /// Frames an interrupt (coalescing) [default: as find measured near its cliff; else a range from 1 to the model's]
+    /// Frames per interrupt (coalescing) [default: as find measured near its cliff; else a range from 1 to the model's]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     pub frames_per_interrupt: Option<u32>,
     /// Frame sizes, FCS included [default: those of RFC 2544 and 9018B]
@@ -63,7 +64,7 @@ pub struct LimitsArgs {
     /// Show what these change: checksum, tso, gro, jumbo, zero-copy
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub offload: Vec<Offload>,
-    /// Print all that was found: the plot, too
+    /// Print everything: also the plot
     #[arg(short, long, conflicts_with = "json")]
     pub verbose: bool,
     /// One JSON object
@@ -75,7 +76,7 @@ pub struct LimitsArgs {
     /// Write a page with the plot to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write the plot to this file
+    /// Write the plot as SVG to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }

@@ -214,7 +214,7 @@ pub enum Since {
 /// Reads `--since`.
 pub fn since(text: &str) -> Result<Since, String> {
     let form = || {
-        "expected a UTC date such as 2026-11-22 or \"2026-11-22 10:00\", or so long ago, such as 90m, 12h or 7d"
+        "expected a UTC date such as 2026-11-22 or \"2026-11-22 10:00\", or a time before now, such as 90m, 12h or 7d"
             .to_owned()
     };
     let unit_s = [("min", 60.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];

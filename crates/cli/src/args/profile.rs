@@ -21,11 +21,12 @@ use clap::Args;
 It sends nothing. The kernel's stack is sampled on each CPU, a table of kernel functions gives each sample its \
 stage, and the stage's time is divided by the packets that the interface counted. --if says whose packets are \
 counted, --cpu which CPUs are sampled, --pid which process is the application: without it, every program that spends \
-1 % of its time in the network. Interrupts and softirqs are in the account whatever they hit. It needs root, or \
+1 % of its time in the network. Interrupts and softirqs are counted whatever program they interrupt. It needs root, or \
 CAP_PERFMON and CAP_SYSLOG. docs/how-to/profile.md explains the page."
 )]
 pub struct ProfileArgs {
-    /// Interface whose packets are counted (repeatable) [default: hardware that is up, or all that enters the network stack]
+    /// Interface whose packets are counted (repeatable) [default: hardware that is up, else all packets that enter the
+    /// network stack]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
     /// CPUs that are sampled, such as 2 or 0,4-7 [default: all]
@@ -40,10 +41,10 @@ pub struct ProfileArgs {
     /// Samples a second on each CPU [default: 999, or fewer if these would take more than 0.45 % of it]
     #[arg(long, value_parser = numbers::whole::<10, 20_000>, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub rate: Option<u32>,
-    /// Also who waits for which lock, by the tracepoints of lock contention
+    /// Also show which programs wait for which locks, by the tracepoints of lock contention
     #[arg(long)]
     pub locks: bool,
-    /// Hold the samples against this meter of CPU time: best, ebpf or procfs [default: none]
+    /// Compare the samples with this meter of CPU time: best, ebpf or procfs [default: no comparison]
     #[arg(long, value_name = "METHOD", value_parser = super::find::host_meter, hide_short_help = true)]
     pub meter: Option<Meter>,
     /// One JSON object
@@ -58,7 +59,7 @@ pub struct ProfileArgs {
     /// Write folded stacks for other tools to this file: a stack and its samples a line
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
-    /// Keep nothing in the store
+    /// Store nothing
     #[arg(long)]
     pub no_save: bool,
 }

@@ -39,19 +39,20 @@ use netcliff_rfc2544::tester::stamps::Stamps;
 
 Without --tx and --rx the device is a router in a network namespace of this machine, between two sides of a tester. \
 Loads are frames a second in each direction. A trial in which the sender does not reach the load, or the sink cannot \
-take in what arrives, is void: it is repeated and never counts as loss. Ctrl-C keeps what was measured."
+receive all frames that arrive, is void: it is repeated, and its loss does not count. Ctrl-C keeps what was measured."
 )]
 pub struct Rfc2544Args {
-    /// Which test
+    /// The test to run
     #[arg(value_enum)]
     pub test: Test,
-    /// Frame sizes with FCS: bytes, jumbo (9018), imix or standard (the seven of RFC 2544), both with --ipv6 with 84, with --vlan 68,
-    /// with both 88 instead of 64 bytes [default: standard]
+    /// Frame sizes with FCS: bytes, jumbo (9018), imix or standard (the seven of RFC 2544); in these two the smallest
+    /// size is 64 bytes, with --vlan 68, with --ipv6 84, with both 88 [default: standard]
     #[arg(long, value_name = "64,512,imix", value_delimiter = ',', value_parser = frames, allow_hyphen_values = true, help_heading = "Traffic")]
     pub frames: Vec<Frames>,
-    /// Own traffic: times, sizes and flows of a capture (pcap, pcapng), repeated, with its gaps scaled to each load
+    /// Traffic of your own: times, sizes and flows of a capture (pcap, pcapng), repeated, with its gaps scaled to each
+    /// load
     ///
-    /// Headers are the test's own: flows differ in their source ports, frames above 1518 bytes are cut to that.
+    /// Frames have the test's headers; flows differ in their source ports; frames above 1518 bytes are cut to 1518.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["frames", "flows", "destinations", "destination_ports"], help_heading = "Traffic")]
     pub pcap: Option<PathBuf>,
     /// How the device forwards
@@ -66,17 +67,19 @@ pub struct Rfc2544Args {
     /// Both directions at once
     #[arg(long, help_heading = "Traffic")]
     pub both_ways: bool,
-    /// Flows in each direction, over source ports and addresses [default: one to each of --destinations and --destination-ports]
+    /// Flows in each direction, over source ports and addresses [default: one to each of --destinations and
+    /// --destination-ports]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true, help_heading = "Traffic")]
     pub flows: Option<u32>,
-    /// Addresses that the flows go to, from 198.19.0.2 (2001:2:0:1::2) upwards, back from 198.18.0.2 (2001:2::2); a router at --tx and
-    /// --rx needs routes for them
+    /// Number of destination addresses of the flows, from 198.19.0.2 (2001:2:0:1::2) upwards, in the other direction
+    /// from 198.18.0.2 (2001:2::2); a router at --tx and --rx needs routes for them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32_000), allow_negative_numbers = true, help_heading = "Traffic", hide_short_help = true)]
     pub destinations: u32,
-    /// UDP ports that the flows go to at each of them
+    /// Number of destination UDP ports of the flows at each address
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true, help_heading = "Traffic", hide_short_help = true)]
     pub destination_ports: u32,
-    /// 802.1Q tag on what is sent; a router in a namespace has interfaces of that VLAN, which the kernel must have
+    /// 802.1Q tag of the frames sent; the router in a namespace gets interfaces of that VLAN, which the kernel must
+    /// support
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), allow_negative_numbers = true, help_heading = "Traffic", hide_short_help = true)]
     pub vlan: Option<u16>,
     /// How frames are sent
@@ -91,41 +94,44 @@ pub struct Rfc2544Args {
     /// How throughput is searched
     #[arg(long, value_parser = one_of::<SearchBy>(), default_value = SearchBy::Mlr.name(), help_heading = "Search")]
     pub search: SearchBy,
-    /// What one search by MLRsearch looks for, as RFC 9971 has it; can be repeated, the other tests go by the first. Keys: trial (final trial
-    /// duration) [default: --trial], sum (duration sum of the trials that judge a load) [trial], initial (initial trial duration) [1s, or trial],
-    /// loss (ratio that a trial may have) [--loss], exceed (ratio of the sum that may lose more) [0], width [--width]
+    /// Goal of MLRsearch (RFC 9971); repeatable: one search serves all goals, and the other tests use the first one.
+    /// Keys: trial (final trial duration) [default: --trial], sum (duration sum of the trials that judge a load)
+    /// [trial], initial (initial trial duration) [1s, or trial], loss (ratio that a trial may have) [--loss], exceed
+    /// (ratio of the sum that may lose more) [0], width [--width]
     #[arg(long, value_name = "trial=60s,sum=60s,loss=0,exceed=0,width=0.5%", value_parser = goal, conflicts_with = "search", help_heading = "Search", hide_short_help = true)]
     pub goal: Vec<Asked>,
-    /// Searches of each frame size, round by round over the sizes so that drift hits all alike; throughput is then their mean, and
-    /// `compare` can test it
+    /// Searches of each frame size, in rounds over all sizes, so that drift affects all sizes equally; throughput is
+    /// then their mean, and `compare` can test differences
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEARCHES)), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: u32,
-    /// Trial duration [default: 60s, as RFC 2544, section 24, asks; 1s in searches of --search typical]
+    /// Trial duration [default: 60s, as RFC 2544, section 24, requires; 1s in searches of --search typical]
     #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Search")]
     pub trial: Option<f64>,
     /// Frame loss ratio that a trial may have; RFC 2544: 0
     #[arg(long, default_value = "0", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search")]
     pub loss: f64,
-    /// Relative distance of the bounds at which a search ends
+    /// Relative distance between the bounds of the throughput at which a search ends
     #[arg(long, default_value = "0.5%", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub width: f64,
-    /// Settling time: the longest wait for residual frames after a trial [default: 2s, as RFC 2544, section 23, asks; 200ms with trial
-    /// durations below 1s]
+    /// Settling time: the longest wait for residual frames after a trial [default: 2s, as RFC 2544, section 23,
+    /// requires; 200ms with trial durations below 1s]
     #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub settle: Option<f64>,
-    /// Time for the device to restabilize before the next trial; RFC 2544, section 23, asks for 5s
+    /// Time for the device to restabilize before the next trial; RFC 2544, section 23, requires 5s
     #[arg(long, default_value = "500ms", value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub rest: f64,
-    /// Highest load in each direction, except of back-to-back, whose bursts leave as fast as they can [default: what the sender reaches]
+    /// Highest load in each direction, except of back-to-back, whose bursts leave as fast as they can [default: what
+    /// the sender reaches]
     #[arg(long, value_name = "100kpps", value_parser = units::parse_pps, allow_hyphen_values = true, help_heading = "Search")]
     pub max: Option<f64>,
-    /// Step of the loss test over its highest load, at most 10%; below the last one loads are halved
+    /// Step of the loss test over its highest load, at most 10%; below the lowest step loads are halved
     #[arg(long, default_value = "10%", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub step: f64,
     /// Repeats of latency and back-to-back [default: 20 and 50]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true, help_heading = "Search")]
     pub repeats: Option<u32>,
-    /// The device is a guest of QEMU with two of this NIC, which forwards: vm:e1000, vm:e1000e, vm:igb, vm:virtio-net or vm:vmxnet3
+    /// The device under test is a guest of QEMU that forwards between two of these NICs: vm:e1000, vm:e1000e, vm:igb,
+    /// vm:virtio-net or vm:vmxnet3
     #[arg(long, value_name = "vm:DRIVER", value_parser = super::advise::guest, conflicts_with_all = ["tx", "rx", "forwarding", "rules", "ipv6", "vlan"], help_heading = "Device")]
     pub testbed: Option<Model>,
     /// What a guest is made of.
@@ -140,13 +146,14 @@ pub struct Rfc2544Args {
     /// Receive on this port of this machine
     #[arg(long, value_name = "IF", requires = "tx", help_heading = "Device")]
     pub rx: Option<String>,
-    /// Hardware address of the device's port at --tx [default: that of --rx, as for a bridge or a cable]. The tester answers ARP for 198.18.0.2 at --tx and 198.19.0.2 at --rx
+    /// Hardware address of the device's port that is connected to --tx [default: the address of --rx, as for a bridge
+    /// or a cable]. The tester answers ARP for 198.18.0.2 at --tx and 198.19.0.2 at --rx
     #[arg(long, value_name = "MAC", value_parser = mac, requires = "tx", help_heading = "Device", hide_short_help = true)]
     pub device_mac: Option<[u8; 6]>,
     /// Use a port although it carries the default route or another tool's XDP program
     #[arg(long, requires = "tx", help_heading = "Device", hide_short_help = true)]
     pub i_know: bool,
-    /// Print all that was found: the tester, what was predicted, the loss at every load, notes
+    /// Print everything: also the tester, predictions, the loss at every load, and notes
     #[arg(short, long, conflicts_with_all = ["json", "csv"], help_heading = "Output")]
     pub verbose: bool,
     /// Keep the result in the record store
@@ -158,14 +165,14 @@ pub struct Rfc2544Args {
     /// One JSON object
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     pub json: bool,
-    /// Also sample a trial just below each size's throughput: where the CPU time of packets goes, by stage (docs/how-to/profile.md); with --json one
-    /// more line a size
+    /// Also profile a trial just below the throughput of each size: CPU time of packets by stage
+    /// (docs/how-to/profile.md); with --json one more line a size
     #[arg(long, conflicts_with_all = ["live", "csv", "tx"], help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
-    /// One JSON object a line as things happen, the result last; to stderr with --json
+    /// Print events as they happen, one JSON object a line, the result last; to stderr with --json
     ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
-    /// dropped and counted.
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
+    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with_all = ["verbose", "csv"], help_heading = "Output")]
     pub live: bool,
     /// The tables as CSV, a row a frame size and figure: to stdout, or to a file by --csv=FILE

@@ -25,7 +25,7 @@ const GUEST_TIMEOUT_S: f64 = 10.0;
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff rr  # TCP on this host, one request in flight
-  # no wake-ups: what they cost is the difference
+  # without wake-ups: the difference is their cost
   netcliff rr --transport udp --busy-poll
   # every combination, repeats interleaved
   netcliff rr --flows 1,4 --depth 1,8 --save
@@ -36,9 +36,9 @@ const GUEST_TIMEOUT_S: f64 = 10.0;
   netcliff rr --ssh root@db1 --crr  # starts the agent by ssh
   netcliff rr --to db1 --to db2 --key netcliff.key  # both agents start together
 
-Without --to or --ssh both ends are on this host. With --rate a slow answer does not hold up the requests behind it, \
-and each counts its wait (no coordinated omission). Repeats of a configuration are shown as one, with the interval \
-between them. Ctrl-C keeps what was measured."
+Without --to or --ssh both ends are on this host. With --rate a slow answer does not delay later requests, and the \
+latency of each request includes its wait (no coordinated omission). Repeats of a configuration are shown together, \
+with an interval from their spread. Ctrl-C keeps what was measured."
 )]
 pub struct RrArgs {
     /// Where the far end is.
@@ -91,7 +91,8 @@ pub struct RrArgs {
     /// A request without a response for this long is lost [default: 1s; 10s to a guest, which is emulated]
     #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub timeout: Option<f64>,
-    /// Both ends poll for packets without sleeping; with a time the kernel polls the device for that long (SO_BUSY_POLL)
+    /// Both ends poll for packets without sleeping; with a time the kernel polls the device for that long
+    /// (SO_BUSY_POLL)
     #[arg(long, value_name = "50us", num_args = 0..=1, require_equals = true, default_missing_value = "spin", value_parser = busy_poll, help_heading = "Transactions")]
     pub busy_poll: Option<BusyPoll>,
     /// CPUs of client and server, such as 0,1; several for the flows in turn: 0-3,4-7 or 0+2,1+3 [default here: the
@@ -100,38 +101,38 @@ pub struct RrArgs {
     pub cpu: Option<(Vec<usize>, Vec<usize>)>,
     /// Where the traffic goes without an agent: best, netns, loopback, or vm:DRIVER, to a guest with that NIC
     ///
-    /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU
-    /// (docs/how-to/vm.md), in which the server is.
+    /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the
+    /// NIC of a guest of QEMU (docs/how-to/vm.md), in which the server is.
     #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, default_value = Place::Best.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
     pub testbed: Testbed,
     /// What a guest is made of.
     #[command(flatten)]
     pub guest: GuestArgs,
-    /// IPv6 instead of IPv4; against an agent the address says which
+    /// IPv6 instead of IPv4; against an agent its address decides
     #[arg(long, conflicts_with_all = ["to", "ssh"], help_heading = "Ends", hide_short_help = true)]
     pub ipv6: bool,
     /// The link of --testbed netns, and of vm.
     #[command(flatten)]
     pub bed: LinkArgs,
-    /// How CPU time is accounted: procfs costs nothing and is coarse, ebpf is exact and costs some time an event
+    /// How CPU time is measured: procfs costs nothing and is coarse, ebpf is exact and adds some time to each event
     #[arg(long, value_enum, default_value_t = Meter::Procfs, help_heading = "Measurement")]
     pub cpu_meter: Meter,
     /// Seed of random gaps
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Measurement", hide_short_help = true)]
     pub seed: u64,
-    /// All of it: CPUs, latency in full, notes
+    /// Print everything: also CPUs, the full latency distribution and notes
     #[arg(short, long, conflicts_with = "json", help_heading = "Output")]
     pub verbose: bool,
     /// One JSON object a configuration, with the histograms
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
-    /// Also sample where the CPU time of packets goes on this host, by stage (docs/how-to/profile.md); with --json one more line
+    /// Also profile this host: CPU time of packets by stage (docs/how-to/profile.md); with --json one more line
     #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
-    /// One JSON object a line as things happen, the result last; to stderr with --json
+    /// Print events as they happen, one JSON object a line, the result last; to stderr with --json
     ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
-    /// dropped and counted.
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
+    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
     pub live: bool,
     /// Keep the result in the record store

@@ -18,7 +18,7 @@ use super::wait::WaitArgs;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff run --list  # the experiments that come along
+  netcliff run --list  # the built-in experiments
   netcliff run fig-7a  # the figure in the terminal
   netcliff run fig-7a --html fig-7a.html  # and as a page
   netcliff run fig-10a --packets 100_000  # faster and coarser
@@ -28,18 +28,18 @@ use super::wait::WaitArgs;
   netcliff run coalescing --testbed vm:igb  # a real driver, in a guest
   netcliff run forwarding-optimised  # a router plain, tuned, and by XDP
   netcliff run feature-matrix --ssh root@db1 --devices eth0,eth1
-  netcliff run fig-7a roofline --claims claims.md  # what is stated, and holds
+  netcliff run fig-7a roofline --claims claims.md  # checks claims of the files
 
-Every point is kept in the record store as soon as it is known. A point that an engine does not answer is listed \
-with the reason; the others go on."
+Every point is stored in the record store as soon as its result is known. A point that an engine cannot compute is \
+listed with the reason; the run goes on with the others."
 )]
 pub struct RunArgs {
-    /// The experiment: a TOML file, or the name of one that netcliff brings along (those in experiments/)
+    /// The experiment: a TOML file, or the name of a built-in one (those in experiments/)
     ///
-    /// Several are run one after the other for --claims.
+    /// Several files are run one after the other; this needs --claims.
     #[arg(value_name = "FILE", required_unless_present = "list", num_args = 1..)]
     pub files: Vec<PathBuf>,
-    /// List the experiments that netcliff brings along, with their titles; --json: one object a line
+    /// List the built-in experiments with their titles; with --json one object a line
     #[arg(long, conflicts_with = "files", help_heading = "Experiment")]
     pub list: bool,
     /// Engines: model, sim or wire (measured) (repeatable) [default: as the file says]
@@ -48,10 +48,10 @@ pub struct RunArgs {
     /// Seed of every random stream [default: the file's, or derived from its text]
     #[arg(long, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Experiment")]
     pub seed: Option<u64>,
-    /// Simulate or repeat until the intervals have this relative half width, instead of what the file says
+    /// Simulate or repeat until the intervals have this relative half width, instead of the file's
     #[arg(long, help_heading = "Experiment")]
     pub precision: Option<Share>,
-    /// Arrivals to simulate per point, instead of what the file says; with --precision the maximum
+    /// Packets to simulate per point, instead of the file's number; with --precision the maximum
     #[arg(long, value_parser = super::compute::packets, allow_negative_numbers = true, help_heading = "Experiment")]
     pub packets: Option<u64>,
     /// Go on with the newest unfinished run of this file with the same settings; start anew without such a run
@@ -64,23 +64,25 @@ pub struct RunArgs {
     /// Points computed at a time; the results do not depend on it [default: the number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Experiment")]
     pub threads: Option<u16>,
-    /// Repeats of each configuration of an experiment of transfers, rounds of one of forwarding, instead of what the file says
+    /// Repeats of each configuration in an experiment of transfers, or rounds in one of forwarding, instead of the
+    /// file's number
     #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Experiment")]
     pub repeats: Option<u32>,
-    /// Maximum number of repeats with a precision, instead of what the file says [default: 5 times the repeats]
+    /// Maximum number of repeats with a precision, instead of the file's [default: 5 times the repeats]
     #[arg(long, value_name = "N", value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Experiment", hide_short_help = true)]
     pub max_repeats: Option<u32>,
-    /// Measured time of a repeat of an experiment of transfers, length of a trial of one of forwarding, instead of what the
-    /// file says
+    /// Measured time of a repeat in an experiment of transfers, or length of a trial in one of forwarding, instead of
+    /// the file's
     #[arg(long, value_parser = numbers::seconds, allow_hyphen_values = true, help_heading = "Experiment")]
     pub time: Option<f64>,
-    /// Frame sizes of an experiment of forwarding, instead of what the file says
+    /// Frame sizes of an experiment of forwarding, instead of the file's
     #[arg(long, value_name = "64B,512B", value_delimiter = ',', help_heading = "Experiment", hide_short_help = true)]
     pub sizes: Vec<FrameSizes>,
     /// Where an experiment of transfers is measured: best, netns, loopback, or vm:DRIVER, to a guest with that NIC
     ///
-    /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a guest of QEMU
-    /// (docs/how-to/vm.md): its offloads and coalescing are changed, and MTU and rate of its link.
+    /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the
+    /// NIC of a guest of QEMU (docs/how-to/vm.md): the experiment may change its offloads and coalescing, and the MTU
+    /// and rate of its link.
     #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, default_value = Place::Netns.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
     pub testbed: Testbed,
     /// Where the far end of an experiment of transfers is.
@@ -89,35 +91,36 @@ pub struct RunArgs {
     /// What a guest is made of.
     #[command(flatten)]
     pub guest: GuestArgs,
-    /// Devices whose offloads, coalescing, MTU, speed and duplex an experiment to an agent may change: this host's, and with --ssh
-    /// the far host's too (with --to it is the agent's --allow-settings). All is set back. Needs root at both ends
+    /// Devices whose offloads, coalescing, MTU, speed and duplex an experiment to an agent may change: this host's, and
+    /// with --ssh the far host's too (with --to it is the agent's --allow-settings). All is set back. Needs root at
+    /// both ends
     #[arg(long, value_name = "IF[,FAR_IF]", value_delimiter = ',', value_parser = numbers::device, help_heading = "Ends")]
     pub devices: Vec<String>,
-    /// One record a line; of transfers one object
+    /// Print the records as JSON, one a line; for transfers one object
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Also sample each configuration or point that is measured, in its first turn: where the CPU time of packets goes, by stage
+    /// Also profile each measured configuration or point in its first turn: CPU time of packets by stage
     /// (docs/how-to/profile.md); with --json one more line each
     #[arg(long, conflicts_with_all = ["live", "csv", "claims"], help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
-    /// One JSON object a line as things happen, the result last; to stderr with --json
+    /// Print events as they happen, one JSON object a line, the result last; to stderr with --json
     ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
-    /// dropped and counted.
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
+    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     pub live: bool,
     /// The records as CSV: to stdout, or to a file by --csv=FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "json", help_heading = "Output")]
     pub csv: Option<Option<PathBuf>>,
-    /// Write the figure as a self-contained page
+    /// Write a self-contained HTML page with the figure to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Write the figure as a picture
+    /// Write the figure as SVG to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
-    /// Write what is stated, what came out and whether it holds as Markdown
+    /// Write each claim of the experiments, its result and whether it holds to this file, as Markdown
     ///
-    /// The rows of the experiments that are run replace those that the page has of them; all else of the page stays.
+    /// Rows of the experiments that are run replace their earlier rows in the file; the rest of the file stays.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub claims: Option<PathBuf>,
     /// While another run goes on.

@@ -18,11 +18,12 @@ const HEADING: &str = "Own service";
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").args(["service", "to"]).multiple(false))]
 pub struct ServiceArgs {
-    /// The cliff of your own service, which this shell command starts (with --request)
+    /// Measure the cliff of your own service, which this shell command starts (needs --request)
     ///
-    /// Such as 'nsd -d -c nsd.conf'. It runs in the testbed's namespace on the CPU under test, where it has to listen on all addresses (or on 198.18.0.2, with --ipv6
-    /// 2001:2::2), and is ended with the run, with all that it started. The load is requests at set times, whatever the answers do; the
-    /// cliff is the highest load that keeps --loss and the limits of response times.
+    /// Example: 'nsd -d -c nsd.conf'. It runs in the testbed's namespace on the CPU under test, and must listen on all
+    /// addresses (or on 198.18.0.2, with --ipv6 2001:2::2). At the end of the run it is ended with all processes that
+    /// it started. Requests are sent at scheduled times, whether or not earlier ones were answered; the cliff is the
+    /// highest load that meets --loss and the limits of response times.
     #[arg(
         long,
         value_name = "COMMAND",
@@ -31,24 +32,26 @@ pub struct ServiceArgs {
         help_heading = "Load and application"
     )]
     pub service: Option<String>,
-    /// The cliff of a service that runs already, at this address: it gets real load
+    /// Measure the cliff of a service that already runs at this address; it gets the full test load
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::numbers::listening, requires = "request", conflicts_with = "interface", group = "two_hosts", help_heading = HEADING, hide_short_help = true)]
     pub to: Option<SocketAddr>,
-    /// Agent on the host of --to, which meters the service there; with --key or --ssh [default with these: the address of --to]
+    /// Agent on the host of --to, which measures the service's CPU time there; with --key or --ssh [default with these:
+    /// the address of --to]
     #[arg(long, value_name = "HOST[:PORT]", requires = "to", conflicts_with = "service", help_heading = HEADING, hide_short_help = true)]
     pub agent: Option<String>,
-    /// Requests that it gets: dns:NAMES.txt, http:/PATH, http:PATHS.txt (https: by TLS), memcached:, redis:, udp:HEX, udp:FILE, pcap:FILE
+    /// Requests to send: dns:NAMES.txt, http:/PATH, http:PATHS.txt (https: by TLS), memcached:, redis:, udp:HEX,
+    /// udp:FILE, pcap:FILE
     ///
-    /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE for memcached, a command
-    /// for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of 100 bytes and read them. pcap: sends the UDP datagrams
-    /// to the service's port that a capture has, repeated, with their gaps scaled to each load: those to port 53 as dns, to
-    /// 11211 as memcached, others as udp.
+    /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE
+    /// for memcached, a command for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of
+    /// 100 bytes and read them. pcap: sends the UDP datagrams to the service's port that a capture has, repeated, with
+    /// their gaps scaled to each load: those to port 53 as dns, to 11211 as memcached, others as udp.
     #[arg(long, value_name = "REQUESTS", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub request: Option<RequestSpec>,
     /// Port of --service [default: the protocol's]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires = "service", help_heading = HEADING, hide_short_help = true)]
     pub port: Option<u16>,
-    /// What requests travel by [default: udp for dns and udp:, else tcp]
+    /// Transport of the requests [default: udp for dns and udp:, else tcp]
     #[arg(long, value_parser = one_of::<Transport>(), requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub transport: Option<Transport>,
     /// Connections, or source ports of UDP [default: 32 connections, 16 ports; 64 for udp: without --match]
@@ -57,25 +60,26 @@ pub struct ServiceArgs {
     /// Requests in flight per connection; a request that waits for its turn counts the wait as response time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub depth: u32,
-    /// A connection for each request
+    /// Open a new connection for each request
     #[arg(long, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub new_connections: bool,
-    /// By TLS, as https: is: DNS over TLS for dns (port 853)
+    /// Send requests over TLS, as https: does; for dns this is DNS over TLS (port 853)
     #[arg(long, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub tls: bool,
-    /// TLS: does not check the service's certificate
+    /// TLS: do not check the service's certificate
     #[arg(long, requires = "target", conflicts_with = "cacert", help_heading = HEADING, hide_short_help = true)]
     pub insecure: bool,
     /// TLS: certificates to trust, in PEM [default: the system's]
     #[arg(long, value_name = "FILE", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub cacert: Option<PathBuf>,
-    /// TLS: the name that the certificate is for, which HTTP's Host field has, too [default: the address]
+    /// TLS: name that the certificate must have, also HTTP's Host field [default: the address]
     #[arg(long, value_name = "NAME", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub server_name: Option<String>,
-    /// Time after which a request is lost, from when it was due
+    /// Time after which an unanswered request counts as lost, from when it was due
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub timeout: f64,
-    /// 99% of the requests have to be answered within this time [default: 10ms over connections, where nothing is lost, else no limit]
+    /// 99% of the requests have to be answered within this time [default: 10ms over connections, where nothing is lost,
+    /// else no limit]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time_s, allow_hyphen_values = true, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub p99: Option<f64>,
     /// 99.9% of the requests have to be answered within this time
@@ -84,17 +88,17 @@ pub struct ServiceArgs {
     /// Another share and its time, such as 0.95=2ms (repeatable)
     #[arg(long, value_name = "SHARE=TIME", value_parser = quantile, requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub quantile: Vec<QuantileLimit>,
-    /// Where udp: requests have a number that answers bring back: OFFSET:LENGTH in bytes, such as 0:2 (netcliff writes it); @OFFSET if it
-    /// stands elsewhere in the answer
+    /// Position of the number in a udp: request that its answer repeats: OFFSET:LENGTH in bytes, such as 0:2 (netcliff
+    /// writes the number); with @OFFSET if its position in the answer differs
     #[arg(long = "match", value_name = "BYTES", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub by: Option<Match>,
     /// CPUs of the service, such as 1,2 [default: --host-cpu; of --to: all of its host]
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "target", conflicts_with = "host_cpu", help_heading = HEADING, hide_short_help = true)]
     pub service_cpus: Vec<u32>,
-    /// Process of --to, on its host, whose CPU time is metered [default: the program with the socket]
+    /// Process on the host of --to whose CPU time is measured [default: the program with the socket]
     #[arg(long, value_name = "PID", requires = "to", conflicts_with = "service", help_heading = HEADING, hide_short_help = true)]
     pub pid: Option<u32>,
-    /// By IPv6 in the testbed
+    /// Use IPv6 in the testbed
     #[arg(long, requires = "service", help_heading = HEADING, hide_short_help = true)]
     pub ipv6: bool,
 }

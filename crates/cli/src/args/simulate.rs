@@ -29,7 +29,7 @@ pub struct SimulateArgs {
     /// Seed of every random stream
     #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Simulation")]
     pub seed: u64,
-    /// Arrivals to simulate, over all replications; up to 64 times as many where a figure needs longer ones
+    /// Packets to simulate, over all replications; up to 64 times this number if a figure needs longer replications
     #[arg(long, default_value = "1000000", conflicts_with = "precision", value_parser = packets)]
     #[arg(allow_negative_numbers = true, help_heading = "Simulation")]
     pub packets: u64,
@@ -52,28 +52,28 @@ pub struct SimulateArgs {
     /// Confidence of the intervals
     #[arg(long, default_value = "95%", help_heading = "Simulation")]
     pub confidence: Share,
-    /// Also show how often how many packets wait, and how long the CPU is busy without a break
+    /// Also show distributions: of the number of packets that wait, and of the CPU's busy periods
     #[arg(long, conflicts_with_all = ["rates", "csv", "against"], help_heading = "Detail")]
     pub distributions: bool,
     /// Also show the latencies as a histogram; in JSON it is mergeable with that of other runs
     #[arg(long, conflicts_with_all = ["rates", "csv", "against"], help_heading = "Detail", hide_short_help = true)]
     pub histogram: bool,
-    /// Also show what happened in each slice of time of this width, in the first replication
+    /// Also show the first replication in time slices of this length
     #[arg(long, value_name = "TIME", value_parser = slice, conflicts_with_all = ["rates", "against"])]
     #[arg(allow_hyphen_values = true, help_heading = "Detail")]
     pub series: Option<f64>,
-    /// Write the first arrivals moment by moment, in Chrome's trace format (opens in Perfetto)
+    /// Write a timeline of the first packets to this file, in Chrome's trace format (opens in Perfetto)
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["rates", "against"], help_heading = "Detail")]
     pub trace: Option<PathBuf>,
-    /// Arrivals in the trace
+    /// Packets in the trace
     #[arg(long, default_value = "2000", requires = "trace", value_parser = trace_packets, value_name = "PACKETS")]
     #[arg(allow_negative_numbers = true, help_heading = "Detail", hide_short_help = true)]
     pub trace_packets: u64,
-    /// Draw what is offered into this directory: load over time by source (load.svg, load.csv), frame sizes (sizes.svg, sizes.csv), and both
-    /// with the Hurst parameter as traffic.json
+    /// Write graphs of the offered traffic into this directory: load over time by source (load.svg, load.csv), frame
+    /// sizes (sizes.svg, sizes.csv), and both with the Hurst parameter as traffic.json
     #[arg(long, value_name = "DIR", conflicts_with_all = ["rates", "against"], help_heading = "Detail", hide_short_help = true)]
     pub traffic: Option<PathBuf>,
-    /// Width of its slices of time [default: a power of ten in which some tens of packets come]
+    /// Length of a time slice of --traffic [default: a power of ten in which some tens of packets arrive]
     #[arg(long, value_name = "TIME", requires = "traffic", value_parser = slice, allow_hyphen_values = true)]
     #[arg(help_heading = "Detail", hide_short_help = true)]
     pub traffic_slice: Option<f64>,

@@ -29,7 +29,7 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
   netcliff stream --channel udp --block 64B --path single,batch,gso
   netcliff stream --namespaces left,right --address 10.0.0.2
   netcliff stream --channel udp --block 1KiB --rate 100Mbit/s
-  netcliff stream --precision 2%  # repeats until the mean is known so well
+  netcliff stream --precision 2%  # repeats until the mean is known to 2 %
   netcliff stream --testbed netns --offloads off --mtu 1500 --congestion cubic
   netcliff stream --testbed vm:e1000e --reverse  # the guest's driver sends
   # against `netcliff agent` there; the options of iperf3 work, too
@@ -38,14 +38,16 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
   # many to one: agents send, and start together; incast
   netcliff stream --to 192.0.2.7 --to 192.0.2.8 --key netcliff.key --reverse
   netcliff stream --to a --to b --reverse --burst 64KiB --every 10ms
-  # latency idle, loaded and recovering, and the queue that grew
+  # request latency before, during and after, and the queueing delay
   netcliff stream --to 192.0.2.7 --key netcliff.key --probe
   # 64 flows, two pinned threads an end
   netcliff stream --flows 64 --threads 2 --cpu 0-1,2-3
 
 Without --to or --ssh both ends run on this host. Each flow has a thread at either end, or several share one \
-(--threads); what waits for one flow only (a pipe, zerocopy, io_uring, --method acked) cannot. Repeats are \
-interleaved across all block sizes and paths. What the kernel refuses is named and skipped. Methods: default \
+(--threads); paths in which a thread waits for one flow (a pipe, zerocopy, io_uring, --method acked) cannot share. \
+Repeats are \
+interleaved across all block sizes and paths. Paths and settings that the kernel refuses are named and skipped. \
+Methods: default \
 (time-bounded, warm-up discarded), lmbench2, lmbench3, ttcp, acked; docs/how-to/transfers.md says how they differ."
 )]
 pub struct StreamArgs {
@@ -77,10 +79,11 @@ pub struct StreamArgs {
         hide_short_help = true
     )]
     pub namespaces: Vec<String>,
-    /// netns, both ends in namespaces joined by veth, a CPU each; or vm:DRIVER, to a guest with that NIC [default: this namespace]
+    /// netns, both ends in namespaces joined by veth, a CPU each; or vm:DRIVER, to a guest with that NIC [default: this
+    /// namespace]
     ///
-    /// Also loopback, and best: netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the NIC of a
-    /// guest of QEMU (docs/how-to/vm.md), the far end.
+    /// Also loopback, and best: netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
+    /// vm:vmxnet3 are the NIC of a guest of QEMU (docs/how-to/vm.md), the far end.
     #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
     pub testbed: Option<Testbed>,
     /// What a guest is made of.
@@ -106,28 +109,32 @@ pub struct StreamArgs {
     pub threads: Option<u32>,
     /// CPUs of sender and receiver, such as 0,1, or any
     ///
-    /// Of near and far end with --direction both. Several for the threads in turn: 0-3,4-7 or 0+2,1+3. Default: with both
-    /// ends here the first and the last CPU, of several flows the first half and the last; any with an agent, --bidir and
-    /// the old methods. rx+N: each thread N CPUs from the one on which the kernel handles its flow's packets (SO_INCOMING_CPU), such as
-    /// 0,rx+1; -v tells which.
+    /// Of near and far end with --direction both. Several for the threads in turn: 0-3,4-7 or 0+2,1+3. Default: with
+    /// both ends here the first and the last CPU, of several flows the first half and the last; any with an agent,
+    /// --bidir and the old methods. rx+N: each thread N CPUs from the one on which the kernel handles its flow's
+    /// packets (SO_INCOMING_CPU), such as 0,rx+1; -v tells which.
     #[arg(long, value_name = "SENDER,RECEIVER", value_parser = numbers::cpus_or_any, help_heading = "Transfer")]
     pub cpu: Option<(numbers::Cpus, numbers::Cpus)>,
-    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: 1472B, IPv6 1452B; old methods: 64KiB]
+    /// Block sizes: 64KiB, a list, or powers of two such as 1..1MiB [default: 1MiB; UDP: 1472B, IPv6 1452B; old
+    /// methods: 64KiB]
     #[arg(long, alias = "length", value_parser = blocks, value_name = "SIZE|LIST|FROM..TO", short = 'l', help_heading = "Transfer")]
     pub block: Option<Blocks>,
     /// Size of one read [default: the block, at most 128KiB; 128KiB with --receive zerocopy or uring]
     #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Transfer", hide_short_help = true)]
     pub read: Option<u64>,
-    /// SO_RCVLOWAT: a waiting receiver is woken when so much is there, and reads up to 128KiB [default: by any byte]
+    /// SO_RCVLOWAT: a waiting receiver is woken when this many bytes have arrived, and reads up to 128KiB [default: at
+    /// any byte]
     #[arg(long, value_parser = bytes, value_name = "SIZE", help_heading = "Transfer", hide_short_help = true)]
     pub low_water: Option<u64>,
-    /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says), trunc or uring
+    /// How the receiver takes bytes from the kernel; UDP: read (recv, recvmmsg or UDP_GRO as --path says), trunc or
+    /// uring
     #[arg(long, value_enum, default_value_t = ReceiveName::Read, help_heading = "Transfer", hide_short_help = true)]
     pub receive: ReceiveName,
     /// How blocks are sent; UDP: single, batch, gso, gso-tx (UDP_SEGMENT alone), gro-rx (UDP_GRO)
     #[arg(long, value_delimiter = ',', value_name = "PATH,...", help_heading = "Transfer")]
     pub path: Vec<PathName>,
-    /// File or block device for --path sendfile [default: each sender makes a temporary file of --file-size; an agent opens no other]
+    /// File or block device for --path sendfile [default: each sender makes a temporary file of --file-size; an agent
+    /// opens no other]
     #[arg(long, value_name = "FILE", help_heading = "Transfer", hide_short_help = true)]
     pub file: Option<PathBuf>,
     /// Size of the temporary file [default: 64MiB]
@@ -153,29 +160,30 @@ pub struct StreamArgs {
     pub repeats: RepeatArgs,
     /// Time between progress lines, such as 1 or 500ms [default: no lines]
     ///
-    /// Bytes and rate at the ends that are here, of TCP segments retransmitted and round-trip time, of datagrams those that were
-    /// sent and not received; with --json to stderr. TCP_INFO is read as often, and every 100ms.
+    /// A line has bytes and rate at each end on this host; for TCP also segments retransmitted and round-trip time, for
+    /// UDP datagrams sent but not received. With --json the lines go to stderr. TCP_INFO is read at each line and every
+    /// 100ms.
     #[arg(long, value_name = "TIME", value_parser = numbers::line_interval, allow_hyphen_values = true, short = 'i', help_heading = "Measurement")]
     pub interval: Option<numbers::LineInterval>,
     /// Incast: every --every, all flows send this many bytes at once; agents send (needs --reverse)
     ///
-    /// Whole blocks [default of --block: the burst, at most 1MiB]. Shown is the time from the common beginning of a burst until its last
-    /// byte was read.
+    /// A burst is a whole number of blocks [default of --block: the burst, at most 1MiB]. The result is the time from
+    /// the common beginning of a burst until its last byte was read.
     #[arg(long, value_parser = bytes, value_name = "SIZE", requires_all = ["to", "every"], conflicts_with = "bytes", help_heading = "Transfer", hide_short_help = true)]
     pub burst: Option<u64>,
     /// Time from the beginning of one burst to that of the next
     #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "burst", help_heading = "Transfer", hide_short_help = true)]
     pub every: Option<f64>,
-    /// Measure request latency during the transfer: latency idle and loaded, the queue that grew
+    /// Measure request latency before and during the transfer, and the queueing delay that the transfer causes
     ///
-    /// A request of 64 bytes each --probe-every, by a flow of its own, before, during and after each repeat, by udp (or tcp). An agent answers them in a
-    /// session of its own.
+    /// A request of 64 bytes is sent every --probe-every on a separate flow, by udp (or tcp), before, during and after
+    /// each repeat. An agent answers the requests in a separate session.
     #[arg(long, value_enum, value_name = "udp|tcp", num_args = 0..=1, require_equals = true, default_missing_value = "udp", hide_possible_values = true, help_heading = "Measurement")]
     pub probe: Option<ProbeBy>,
     /// Gap between two requests, 1ms to 1s [default: 20ms]
     #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Measurement", hide_short_help = true)]
     pub probe_every: Option<f64>,
-    /// Time of requests alone before and after each repeat [default: 1s]
+    /// Time in which only requests are sent, before and after each repeat [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, requires = "probe", help_heading = "Measurement", hide_short_help = true)]
     pub probe_around: Option<f64>,
     /// End a transfer after this long without progress
@@ -205,28 +213,29 @@ pub struct StreamArgs {
     /// Pacing of each flow: by the kernel for TCP (SO_MAX_PACING_RATE), by the sender itself for UDP
     #[arg(long, aliases = ["bitrate", "bandwidth"], value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true, short = 'b', help_heading = "Transfer")]
     pub rate: Option<Pace>,
-    /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one [default: kernel]
+    /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one [default:
+    /// kernel]
     #[arg(long, value_enum, value_name = "WHO", requires = "rate", help_heading = "Transfer", hide_short_help = true)]
     pub paced_by: Option<PacedBy>,
     /// The link's rate, to show the share of it that is used
     #[arg(long, value_parser = link, value_name = "10Gbit/s", allow_hyphen_values = true, help_heading = "Measurement", hide_short_help = true)]
     pub link: Option<f64>,
-    /// How CPU time is accounted besides getrusage and /proc/stat
+    /// How CPU time is measured in addition to getrusage and /proc/stat
     #[arg(long, value_enum, default_value_t = Meter::Best, help_heading = "Measurement", hide_short_help = true)]
     pub cpu_meter: Meter,
-    /// All of it: CPUs, the wire, devices, configuration
+    /// Print everything: also CPUs, the wire, devices and configuration
     #[arg(short, long, conflicts_with = "json", help_heading = "Output")]
     pub verbose: bool,
     /// One JSON object
     #[arg(long, short = 'J', help_heading = "Output")]
     pub json: bool,
-    /// Also sample where the CPU time of packets goes on this host, by stage (docs/how-to/profile.md); with --json one more line
+    /// Also profile this host: CPU time of packets by stage (docs/how-to/profile.md); with --json one more line
     #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
-    /// One JSON object a line as things happen, the result last; to stderr with --json
+    /// Print events as they happen, one JSON object a line, the result last; to stderr with --json
     ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that find no room are
-    /// dropped and counted.
+    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
+    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
     pub live: bool,
     /// Keep the result in the record store

@@ -41,7 +41,7 @@ pub enum TuneAction {
     /// Follow the load: interrupts while it is low, polling while it is high; everything is set back at the end
     #[command(alias = "govern")]
     Adapt(AdaptArgs),
-    /// Measure with a command, with and without the proposed settings in turns, and say which is better
+    /// Measure with a command, alternately with and without the proposed settings, and say which is better
     Try(TryArgs),
 }
 
@@ -54,17 +54,17 @@ pub struct WishArgs {
     /// Interface (repeatable) [default: hardware that is up]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
-    /// Where receive and transmit interrupts of a queue go [default: pairing; smt where they are apart and
-    /// cores have siblings]
+    /// CPUs for the receive and transmit interrupts of a queue [default: pairing; smt if the two are separate
+    /// interrupts and cores have siblings]
     #[arg(long, value_parser = one_of::<Design>())]
     pub design: Option<Design>,
     /// Round-trip time of the longest path that TCP has to fill
     #[arg(long, default_value = "1ms", value_parser = units::parse_time_s, value_name = "TIME", allow_hyphen_values = true)]
     pub rtt: f64,
-    /// MTU to set; every device of the segment has to have it
+    /// MTU to set; every device of the network segment needs the same
     #[arg(long, value_parser = clap::value_parser!(u32).range(68..=65535), value_name = "BYTES", allow_negative_numbers = true)]
     pub mtu: Option<u32>,
-    /// CPUs that serve something else: no work of the interfaces is placed there
+    /// CPUs reserved for other work: no interrupts or packet work of the interfaces are placed there
     #[arg(long, value_name = "0,1", value_delimiter = ',', allow_negative_numbers = true)]
     pub spare: Vec<u32>,
     /// A plan that `tune plan --json` wrote, instead of an objective
@@ -96,8 +96,8 @@ pub struct PlanArgs {
     /// What is wanted
     #[command(flatten)]
     pub wish: WishArgs,
-    /// Costs that effects are predicted with: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of
-    /// costs [default: this host's calibration, see `netcliff results calibrate`]
+    /// Costs that effects are predicted with: a run of the store, last-find, last-learn, what `find --json` wrote, or a
+    /// preset or TOML file of costs [default: this host's calibration, see `netcliff results calibrate`]
     #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
     pub host: Option<String>,
     /// Plan for a capture (`netcliff inspect --capture`) instead of this host
@@ -131,7 +131,7 @@ pub struct ApplyArgs {
     /// What is wanted
     #[command(flatten)]
     pub wish: WishArgs,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
     /// One JSON object a setting
@@ -160,7 +160,7 @@ pub struct SetArgs {
     /// Interface
     #[arg(long = "if", value_name = "NAME", required = true)]
     pub interface: String,
-    /// Say what would be set, with the commands; change nothing
+    /// Print the settings that would be set, with the commands; change nothing
     #[arg(long, conflicts_with = "json")]
     pub dry_run: bool,
     /// One JSON object a setting
@@ -183,8 +183,8 @@ pub struct SetArgs {
 
 The load is packets received plus packets lost in the ring, averaged. Above --up the device polls, below --down \
 packets interrupt again, and in between the mode stays. Without --up the threshold is the load at which interrupts \
-would saturate this host, eq. (13) of Salah, El-Badawi and Khalid (2007), by the costs of `netcliff find` and the \
-frame size as it is measured.
+would saturate this host, eq. (13) of Salah, El-Badawi and Khalid (2007), with the costs of `netcliff find` and the \
+current mean frame size.
 
 Each old value is written to a journal before the change. At the end, at Ctrl-C and SIGTERM everything is set back; \
 after a kill the next netcliff does it, or `netcliff tune undo`. docs/how-to/adapt.md says what to expect."
@@ -196,13 +196,13 @@ pub struct AdaptArgs {
     /// Load above which the device polls [default: where interrupts would saturate this host, by its calibration]
     #[arg(long, value_name = "300kpps", value_parser = rate, allow_hyphen_values = true)]
     pub up: Option<f64>,
-    /// Load below which packets interrupt again [default: a tenth below --up]
+    /// Load below which packets interrupt again [default: a tenth lower than --up]
     #[arg(long, value_name = "200kpps", value_parser = rate, allow_hyphen_values = true)]
     pub down: Option<f64>,
     /// Settings while packets are polled, as `tune set` takes them (repeatable, or with commas)
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', default_values = POLL)]
     pub poll: Vec<Named>,
-    /// Settings while packets interrupt [default: as they are found]
+    /// Settings while packets interrupt [default: the values at the start]
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     pub interrupt: Vec<Named>,
     /// End after this long [default: at Ctrl-C]
@@ -214,11 +214,12 @@ pub struct AdaptArgs {
     /// Minimum time between two switches, and between the start and the first switch
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, hide_short_help = true)]
     pub hold: f64,
-    /// Costs that the threshold and the forecast are computed with: a run of the store, last-find, last-learn, what `find --json` wrote,
-    /// or a preset or TOML file of costs [default: this host's calibration, see `netcliff results calibrate`]
+    /// Costs that the threshold and the forecast are computed with: a run of the store, last-find, last-learn, what
+    /// `find --json` wrote, or a preset or TOML file of costs [default: this host's calibration, see `netcliff results
+    /// calibrate`]
     #[arg(long, value_name = "find:N|learn:N|FILE|PRESET", hide_short_help = true)]
     pub host: Option<String>,
-    /// Say what would be switched, and when; change nothing
+    /// Print what would be switched, and when; change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// One JSON object an event
@@ -257,11 +258,11 @@ fn window(text: &str) -> Result<f64, String> {
   netcliff tune try --objective throughput --experiment block-sweep --keep
   netcliff tune try --objective cpu --experiment block-sweep --to server
 
-The command prints its figure: the last number of its output, or with --metric the one at that place of its JSON. Of \
-an experiment it is the figure that its file draws (y), the mean over its measured points; without --to or --ssh it \
-is measured in a testbed of this host, where settings of NICs do not show. Several figures are compared at a \
-confidence that holds for all of them together; better is what is better by one and worse by none. Exit code 0: \
-better; 1: worse, not decided, or the command failed."
+The figure is the last number that the command prints, or with --metric the number at that place of its JSON. For an \
+experiment it is the figure that its file draws (y), as the mean over its measured points; without --to or --ssh it \
+is measured in a testbed on this host, where settings of NICs have no effect. Several figures are compared at a \
+confidence that holds for all of them together; the settings are better if at least one figure is better and none is \
+worse. Exit code 0: better; 1: worse, not decided, or the command failed."
 )]
 pub struct TryArgs {
     /// What is wanted
@@ -270,20 +271,21 @@ pub struct TryArgs {
     /// Rounds, each once with and once without the settings
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000), allow_negative_numbers = true)]
     pub rounds: u32,
-    /// Place of a figure in the JSON that the command prints, such as /latency/p99_s; :higher or :lower behind it says which
-    /// way is better (repeatable: figures are then decided together)
+    /// Place (JSON pointer) of a figure in the JSON that the command prints, such as /latency/p99_s; append :higher or
+    /// :lower to say which is better (repeatable: all figures decide together)
     #[arg(long, value_name = "POINTER[:higher]", conflicts_with = "experiment", value_parser = metric)]
     pub metric: Vec<Metric>,
-    /// Higher figures are better [default: lower ones; of an experiment as its figure means]
+    /// Higher figures are better [default: lower ones; for an experiment by its figure]
     #[arg(long, conflicts_with = "experiment")]
     pub higher: bool,
-    /// Measure with an experiment of points, transfers or forwarding, in each round with real packets, instead of a command
+    /// Measure with an experiment of points, transfers or forwarding, run in each round with real packets, instead of a
+    /// command
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub experiment: Option<PathBuf>,
     /// Where the far end of an experiment of transfers is.
     #[command(flatten)]
     pub far: FarArgs,
-    /// Leave the settings applied if they proved better
+    /// Leave the settings applied if they are better
     #[arg(long)]
     pub keep: bool,
     /// One JSON object

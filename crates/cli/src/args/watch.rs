@@ -18,18 +18,19 @@ use clap::Args;
   netcliff watch --metrics 9942  # http://127.0.0.1:9942/metrics, no screen
 
 Keys: ? explains keys and columns, q quit, p pause, s sort by load or number, r start and stop recording (with \
---record), arrows, PgUp, PgDn and Home move the rows of tables that do not fit. Packets a softirq are counted by the \
-kernel's tables: several polls may share one."
+--record), arrows, PgUp, PgDn and Home move the rows of tables that do not fit. Packets a softirq are a mean over \
+receive softirqs; one softirq may run several polls."
 )]
 pub struct WatchArgs {
     /// Interface (repeatable) [default: hardware that is up, else every link that is up]
     #[arg(long = "if", value_name = "NAME")]
     pub interfaces: Vec<String>,
-    /// Also the devices of all other network namespaces: the named ones and those of running netcliff processes; other users' need root
+    /// Also show devices of all other network namespaces: named ones and those of running netcliff processes; those of
+    /// other users need root
     #[arg(long, conflicts_with_all = ["metrics", "metrics_file"])]
     pub all: bool,
-    /// With --metrics or --metrics-file, the cliff: a run of the store, last-find, last-learn, what `find --json` wrote, or a preset or TOML file of
-    /// costs [default: this host's calibration, see `netcliff results calibrate`]
+    /// With --metrics or --metrics-file, the cliff: a run of the store, last-find, last-learn, what `find --json`
+    /// wrote, or a preset or TOML file of costs [default: this host's calibration, see `netcliff results calibrate`]
     #[arg(long, value_name = "find:N|learn:N|FILE|PRESET")]
     pub host: Option<String>,
     /// Time between readings, 100ms to 60s
@@ -44,12 +45,13 @@ pub struct WatchArgs {
     /// JSON events, one per line (docs/json.md); a slow reader does not delay the measurement
     #[arg(long, conflicts_with = "json")]
     pub live: bool,
-    /// Append each interval as a line of JSON to this file; on the screen `r` starts and stops it
+    /// Append each interval as a line of JSON to this file; on the screen the key r starts and stops this
     #[arg(long, value_name = "FILE", conflicts_with = "metrics")]
     pub record: Option<PathBuf>,
     #[command(flatten)]
     pub metrics: MetricsArgs,
-    /// Write the metrics to this file at each interval instead, for a textfile collector (NAME.prom); with --once: once
+    /// Write the metrics to this file at each interval, for a textfile collector (NAME.prom), instead of the screen;
+    /// with --once only once
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "record", "metrics"])]
     pub metrics_file: Option<PathBuf>,
 }

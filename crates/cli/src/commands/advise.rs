@@ -77,7 +77,7 @@ fn said(all: &[Advice]) -> ExitCode {
                 let packets = advice.packets;
                 format!("at {load}: not decided between {} after {packets} packets", names.join(" and "))
             }
-            Verdict::NoneFeasible => format!("at {load}: no candidate keeps the constraints{}", closest(advice)),
+            Verdict::NoneFeasible => format!("at {load}: no candidate meets the constraints{}", closest(advice)),
         };
         output::say(format!("netcliff: {said}"));
         code = ExitCode::from(1);

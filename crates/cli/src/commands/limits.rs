@@ -178,7 +178,7 @@ fn asked(
     found: &Roofline,
 ) -> Vec<(String, String)> {
     let interrupts = match (args.frames_per_interrupt, system.frames_per_interrupt) {
-        _ if found.highest_by.is_some() => "frames an interrupt not measured".to_owned(),
+        _ if found.highest_by.is_some() => "frames per interrupt not measured".to_owned(),
         (None, frames) if frames > 1.0 => format!("{frames:.1} packets an interrupt as measured near its cliff"),
         (_, 1.0) => "an interrupt a frame".to_owned(),
         (_, frames) => format!("{frames} frames an interrupt"),

@@ -285,7 +285,7 @@ fn sentence(applied: &Applied) -> String {
         [&applied.before, &applied.requested, &applied.effective].map(|it| in_short(it));
     let name = &applied.name;
     if applied.differs() {
-        return format!("{name}: {before} -> {effective} (asked for {requested}: the driver made this of it)");
+        return format!("{name}: {before} -> {effective} ({requested} was requested; the driver set this value)");
     }
     format!("{name}: {before} -> {effective}")
 }

@@ -236,7 +236,7 @@ fn a_device_that_goes_and_another_owner() {
     assert!(ip(&["-n", &bed.0[1], "link", "delete", "v1"]));
     let ended = running.end(PATIENCE);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
-    assert!(ended.stdout.contains("v1 is not followed any longer: v1 is gone"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("v1 is no longer followed: v1 is gone"), "{}", ended.stdout);
     assert_eq!(std::fs::read_dir(home.state().join("journal")).unwrap().count(), 0);
 }
 

@@ -110,7 +110,7 @@ fn without_a_feasible_candidate_the_closest_is_named() {
     let advice = printed(stdout, "");
     assert_eq!(advice["verdict"], "none-feasible");
     for part in
-        ["no candidate keeps the constraints", "closest comes coalesce:frames=4,masked=true", "cpu_available>=60%"]
+        ["no candidate meets the constraints", "closest comes coalesce:frames=4,masked=true", "cpu_available>=60%"]
     {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }

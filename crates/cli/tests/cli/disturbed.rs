@@ -109,5 +109,5 @@ fn limits_takes_the_interrupts_that_a_find_measured() {
     let (home, db) = self::home(&find(11));
     let args = ["limits", "--host", "find:1", "--sizes", "64B"];
     let text = home.stdout(args.into_iter().chain(db.iter().map(String::as_str)));
-    assert!(text.starts_with("Upper bound ") && text.contains("frames an interrupt not measured"), "{text}");
+    assert!(text.starts_with("Upper bound ") && text.contains("frames per interrupt not measured"), "{text}");
 }

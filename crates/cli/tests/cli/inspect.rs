@@ -75,7 +75,7 @@ fn a_device_without_a_scheme_says_why() {
     let dir = captured(&home, "e1000e");
     let page = words(&home.stdout(["inspect", "--from", &dir]));
     assert!(
-        page.contains("scheme none that says it: rx-usecs 3 is e1000e's word for a gap that follows the load"),
+        page.contains("netcliff scheme none describes it: rx-usecs 3 is e1000e's word for a gap that follows the load"),
         "{page}"
     );
     let answers = home.path("e1000e").join("netlink.json");

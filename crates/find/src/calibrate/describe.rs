@@ -55,27 +55,27 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialShape, method: &str) -> Vec<Cost>
     let task = format!("regression of the application's time on packets, wake-ups and interrupts ({method})");
     let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
-    let handled = format!("handler time, and what it adds to the application it hits ({method})");
-    let resumed = format!("of the interrupt's, what it adds to the application beyond handlers ({method})");
+    let handled = format!("interrupt handler time, and the time added to the application that it interrupts ({method})");
+    let resumed = format!("part of the interrupt cost: time added to the interrupted application beyond the handler ({method})");
     let in_polls = format!(
-        "handler time, and what it adds to the polls it hits, from those hit before their first packet and those not hit ({method})"
+        "interrupt handler time, and the time added to a poll that it interrupts: polls interrupted before their first packet against others ({method})"
     );
     let mask = format!(
-        "softirq time of a poll beyond the time until it finds its first packet; an interrupt is taken to mask for as long ({method})"
+        "softirq time of a poll after the time until it finds its first packet; masking in an interrupt is assumed to take as long ({method})"
     );
     let drop = "protocol time with a full socket over that of a delivered packet";
     let variation = match seen.backlog {
         true => {
-            "its standard deviation over its mean, from polls of equal size, median over trials; both engines take such times"
+            "coefficient of variation (standard deviation over mean) of protocol times, from polls of equal size, median over trials; both engines use it"
         }
         false => {
-            "its standard deviation over its mean, from polls of equal size, median over trials; the engines take times with what that is of a poll of 8"
+            "coefficient of variation (standard deviation over mean) of protocol times, from polls of equal size, median over trials; the engines use the value for polls of 8"
         }
     };
     let ring = if seen.backlog {
         "net.core.netdev_max_backlog"
     } else {
-        "descriptors of the receive ring, as the driver tells"
+        "descriptors of the receive ring, as the driver reports"
     };
     let rows = [
         ("interrupt", unmasked(fits.interrupt, fits), "s", handled.as_str()),

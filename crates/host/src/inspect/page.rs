@@ -102,7 +102,7 @@ fn caches(inspection: &Inspection) -> String {
             kib => format!("{kib} KiB"),
         });
         let shared = cache.shared.iter().map(Vec::len).max().unwrap_or(1);
-        let by = if shared > 1 { format!(" shared by {shared}") } else { String::new() };
+        let by = if shared > 1 { format!(" shared by {shared} CPUs") } else { String::new() };
         format!("L{} {size}{by}", cache.level)
     });
     each.collect::<Vec<_>>().join(", ")
@@ -132,7 +132,7 @@ fn idle(inspection: &Inspection) -> Option<String> {
     let states: Vec<String> = states.collect();
     match (&cpu.idle_driver, states.is_empty()) {
         (driver, true) => driver.as_ref().map(|driver| format!("driver {driver}")),
-        (_, false) => Some(states.join(", ")),
+        (_, false) => Some(format!("{} (exit latency)", states.join(", "))),
     }
 }
 
@@ -170,7 +170,7 @@ fn stack(inspection: &Inspection) -> Facts {
                             told("", "net.core.netdev_budget_usecs", " us"),
                         ],
                     ),
-                    told("weight ", "net.core.dev_weight", ""),
+                    told("weight ", "net.core.dev_weight", " packets a poll"),
                     told("backlog ", "net.core.netdev_max_backlog", " packets a CPU"),
                 ],
             ),

@@ -202,7 +202,7 @@ impl Nic {
         }
         match driver.rx_usecs {
             Meaning::Rate if moderation.min_gap_s.is_some() => {
-                Some("how the hypervisor keeps its rate of interrupts: min_gap is the mean between two".to_owned())
+                Some("how the hypervisor limits the interrupt rate: min_gap is the mean time between two interrupts".to_owned())
             }
             Meaning::Rate if moderation.frames.is_some() => Some(
                 "what else makes the hypervisor interrupt, such as an idle guest; it waits at most 4 ms".to_owned(),

@@ -35,9 +35,9 @@ impl Design {
 
 impl netcliff_core::Choice for Design {
     const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
-        (Self::Pairing, "pairing", "Both on one core, a core a queue"),
-        (Self::Spread, "spread", "On different CPUs, on as many as there are"),
-        (Self::Smt, "smt", "On a core and its sibling"),
+        (Self::Pairing, "pairing", "Both on one core, one core per queue"),
+        (Self::Spread, "spread", "On different CPUs, spread over all of them"),
+        (Self::Smt, "smt", "On the two sibling CPUs of one core"),
     ];
 }
 

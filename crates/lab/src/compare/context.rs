@@ -85,8 +85,7 @@ fn moved(changed: &[Change]) -> Option<String> {
     let of = |change: &Change| change.change.map_or(0.0, f64::abs);
     let most = changed.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
     Some(format!(
-        "calibration found other costs in the two runs ({} by {:+.0} %): either the host changed or its speed did, which moves every \
-         measured figure too; measure both in turns to tell them apart",
+        "calibration found other costs in the two runs ({} by {:+.0} %): either the host changed or its speed did, which changes every measured figure, too; measure the two alternately to distinguish the causes",
         most.name.trim_start_matches(CALIBRATION),
         most.change? * 100.0
     ))
@@ -107,7 +106,7 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
     let mut notes = Vec::new();
     for run in [a, b] {
         if run.partial {
-            notes.push(format!("{} is partial: it was stopped or cut short", run.name));
+            notes.push(format!("{} is partial: it was stopped or interrupted", run.name));
         }
         if let Some(others) = &run.others {
             notes.push(format!("{} was limited by {others}: repeat it on a quiet machine", run.name));
@@ -125,14 +124,13 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
     notes.extend(moved(changed));
     if rows.iter().any(|row| row.computed) {
         notes.push(
-            "figures of the model and the simulator are shown, not tested: they say nothing of a host".to_owned(),
+            "figures of the model and the simulator are shown but not tested: they are no measurements".to_owned(),
         );
     }
     notes.extend(untested(a.kind, rows));
     if rows.iter().any(|row| row.p.is_some_and(|p| p > 0.0 && p < 1.0)) {
         notes.push(
-            "the tests know how repeats spread within each run, not what moves a machine from one run to the next: \
-             compare two runs of the same thing first"
+            "the tests include the spread of repeats within each run, not changes of the machine between the runs: compare two runs of the same configuration first"
                 .to_owned(),
         );
     }
@@ -147,8 +145,7 @@ fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     if rows.iter().any(|row| few(row) && of_search(row)) {
         notes.push(
-            "a throughput without a test is of fewer than 2 searches on a side, and one search does not show how far it would move \
-             on its own: measure with at least --searches 5"
+            "a throughput without a test is of fewer than 2 searches on a side, and one search does not show its own variation: measure with at least --searches 5"
                 .to_owned(),
         );
     }
@@ -160,8 +157,7 @@ fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
     let open: Vec<&str> = rows.iter().filter(|row| row.is_open()).map(|row| row.point.as_str()).collect();
     if !open.is_empty() {
         notes.push(format!(
-            "{}: not tested, since the lower throughput is a lower limit: the tester, or the highest load asked for, was the limit \
-             there, and the device can do more",
+            "{}: not tested, since the lower throughput is a lower limit: the tester, or the highest load allowed (--max), was the limit there, and the device can forward more",
             open.join("; ")
         ));
     }

@@ -34,7 +34,7 @@ fn left_out(finding: &Finding) -> &'static str {
     if pauses_are_told(finding) {
         "pauses and stalls from outside the host"
     } else {
-        "stalls of the sender (pauses of the host's CPU were not measured and are in)"
+        "stalls of the sender (pauses of the host's CPU were not measured and are included)"
     }
 }
 

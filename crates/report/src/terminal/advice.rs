@@ -106,7 +106,7 @@ fn front(page: &mut Page, advice: &Advice, most: usize) {
     let front: Vec<&Candidate> = advice.candidates.iter().filter(|one| one.front).collect();
     let shown = front.len().min(most);
     let of = if shown < front.len() { format!(", {shown} OF {}", front.len()) } else { String::new() };
-    page.heading(&format!("BEST TRADES OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
+    page.heading(&format!("BEST TRADE-OFFS OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
     head(page);
     rows(page, advice, &front[..shown]);
 }

@@ -79,7 +79,7 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
     let tested: Vec<&Row> = comparison.rows.iter().filter(|row| row.p_corrected.is_some()).collect();
     let confidence = format::share_short(comparison.confidence);
     if tested.is_empty() {
-        return (false, format!("Nothing can be said: no figure has two repeats on both sides; {REPEAT}."));
+        return (false, format!("Not comparable: no figure has two repeats on both sides; {REPEAT}."));
     }
     let count = |verdict| tested.iter().filter(|row| row.verdict == verdict).count();
     let (better, worse) = (count(Verdict::Better), count(Verdict::Worse));
@@ -108,7 +108,7 @@ fn would_show(comparison: &Comparison) -> String {
                 format::share_short(share)
             )
         }
-        None => "These repeats cannot show a slow-down of every figure of speed, however large".to_owned(),
+        None => "For some rate or latency these repeats cannot show a slow-down, however large".to_owned(),
     }
 }
 
@@ -118,8 +118,7 @@ pub fn method(comparison: &Comparison) -> String {
     let unbounded = comparison.rows.iter().any(|row| row.change.is_none());
     let unbounded = if unbounded { "; a change is \"-\" where A is so uncertain that it has no bounds" } else { "" };
     format!(
-        "Welch's t over repeats; p is corrected by Holm over the {speed} tests of speed and the {cost} of cost, so that the \
-         chance of even one false difference in either is at most {}; intervals are of each figure alone{unbounded}",
+        "Welch's t-test over repeats; p is corrected by Holm over the {speed} tests of rates and latencies and over the {cost} tests of costs, so that the chance of even one false difference in either group is at most {}; each interval is for its figure alone{unbounded}",
         format::share_short(1.0 - comparison.confidence)
     )
 }
@@ -153,7 +152,7 @@ fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     }
     if many {
         lines
-            .push(format!("  {} figures more without a difference that is shown", comparison.rows.len() - shown.len()));
+            .push(format!("  {} more figures without a significant difference", comparison.rows.len() - shown.len()));
     }
     page.block(&lines.join("\n"));
 }
@@ -278,14 +277,14 @@ pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
         Outcome::Passed => {
             let share = format::share_short(comparison.fail_if_slower.unwrap_or_default());
             format!(
-                "PASSED: every figure of speed is shown to be slower by less than {share}, if at all. {}.",
+                "PASSED: every rate and latency is shown to be worse by less than {share}, if at all. {}.",
                 would_show(comparison)
             )
         }
         Outcome::Failed => {
             let shown = comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| bar.shown)).count();
             let share = format::share_short(comparison.fail_if_slower.unwrap_or_default());
-            format!("FAILED: {shown} of {} figures of speed are shown to be slower by more than {share}.", gate.figures)
+            format!("FAILED: {shown} of {} rates and latencies are shown to be worse by more than {share}.", gate.figures)
         }
         Outcome::Inconclusive => inconclusive(gate),
     };
@@ -294,15 +293,14 @@ pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
 
 fn inconclusive(gate: Gate) -> String {
     if gate.tested == 0 {
-        return format!("INCONCLUSIVE: no figure of speed could be tested; {REPEAT}.");
+        return format!("INCONCLUSIVE: no rate or latency could be tested; {REPEAT}.");
     }
     let detectable = match gate.detectable {
         Some(share) => format!("a slow-down of {} or more", format::share_short(share)),
         None => "no slow-down, however large,".to_owned(),
     };
     format!(
-        "INCONCLUSIVE: neither shown nor excluded. Of the least known figure these repeats show {detectable} with a probability of 80 %: \
-         measure with more repeats."
+        "INCONCLUSIVE: a slow-down is neither shown nor excluded. For the least certain figure these repeats would show {detectable} with a probability of 80 %: measure with more repeats."
     )
 }
 

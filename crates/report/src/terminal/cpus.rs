@@ -52,8 +52,7 @@ pub(super) fn explain_exact(page: &mut Page, any: bool) {
         page.paragraph(
             2,
             Tone::Faint,
-            "exact: softirqs by eBPF, next to those the tick saw; the difference is time \
-            that ticks put elsewhere",
+            "exact: softirq time by eBPF; the other columns are by the kernel's tick, which counts part of that time elsewhere",
         );
     }
 }
@@ -62,7 +61,7 @@ pub(super) fn explain_exact(page: &mut Page, any: bool) {
 pub(super) fn methods<'a>(page: &mut Page, exact: impl Iterator<Item = &'a ExactRow>, methods: &[(String, String)]) {
     let overhead = exact.map(|exact| exact.overhead).fold(f64::NAN, f64::max);
     if overhead.is_finite() {
-        let most = format!("{} of a CPU at most, contained in the other shares", format::share_short(overhead));
+        let most = format!("at most {} of a CPU, included in the other shares", format::share_short(overhead));
         page.fact("meter's own", &most);
     }
     methods.iter().for_each(|(kind, method)| page.fact(kind, method));

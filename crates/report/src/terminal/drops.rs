@@ -40,7 +40,7 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
     );
     if drops.sampling_factor > SAMPLED {
         let text = format!(
-            "Sampled: one drop in {} was looked at; the rows are scaled.",
+            "Sampled: one drop in {} was examined; the rows are scaled to all drops.",
             format::significant(drops.sampling_factor)
         );
         page.paragraph(0, Tone::Alarm, &text);
@@ -161,7 +161,7 @@ fn stacks(page: &mut Page, rows: &[DropRow]) {
 pub fn paths(paths: &[Path], limits: &[String], style: Style) -> String {
     let mut text = String::new();
     if paths.is_empty() {
-        text.push_str("No packet came that the filter accepts.\n");
+        text.push_str("No packet matched the filter.\n");
     }
     for path in paths {
         let mut page = Page::new(style);

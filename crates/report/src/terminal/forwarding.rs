@@ -48,7 +48,7 @@ fn throughput(page: &mut Page, report: &ForwardingReport) {
         let limit = row.bound.map_or("-", Bound::name).to_owned();
         rows.push(vec![row.frame.to_string(), row.set_up.clone(), throughput_of(row), limit]);
     }
-    table(page, "THROUGHPUT (MEAN OF THE ROUNDS, 95 %)", &rows);
+    table(page, "THROUGHPUT (MEAN OF THE ROUNDS, 95 % INTERVAL)", &rows);
 }
 
 /// Adds the table of predicted throughputs. The model has a single server, the router's CPU.
@@ -66,7 +66,7 @@ fn predicted(page: &mut Page, report: &ForwardingReport) {
             row.off().map_or("-".to_owned(), |off| format::signed(off, Unit::Share)),
         ]);
     }
-    table(page, "PREDICTED FROM WHAT A FRAME TAKES OF THE ROUTER'S CPU", &rows);
+    table(page, "PREDICTED FROM THE ROUTER'S CPU TIME PER FRAME", &rows);
 }
 
 fn against(page: &mut Page, report: &ForwardingReport) {
@@ -80,7 +80,7 @@ fn against(page: &mut Page, report: &ForwardingReport) {
         rows.push([vec![base.frame.to_string()], others.iter().map(same).collect()].concat());
     }
     if !others.is_empty() {
-        table(page, &format!("AGAINST {} (RATIO LESS 1, PAIRED BY ROUND, 95 %)", first.name.to_uppercase()), &rows);
+        table(page, &format!("AGAINST {} (RATIO MINUS 1, PAIRED BY ROUND, 95 % INTERVAL)", first.name.to_uppercase()), &rows);
     }
 }
 

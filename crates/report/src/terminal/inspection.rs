@@ -28,8 +28,8 @@ pub fn inspection_brief(sheet: &Sheet, style: Style) -> String {
     let mut page = found(sheet, style);
     sheet.sections.iter().filter(|one| one.is_interface).for_each(|one| section(&mut page, one));
     let left_out = match sheet.not_had.len() {
-        0 => "the host and its stack".to_owned(),
-        more => format!("the host, its stack and {more} that could not be read"),
+        0 => "the host and its network stack".to_owned(),
+        more => format!("the host, its network stack, and what could not be read ({more})"),
     };
     page.lines(std::iter::once(String::new()));
     if !sheet.is_root {
@@ -72,7 +72,7 @@ fn answer(sheet: &Sheet) -> String {
     ];
     let all: Vec<String> = kinds.into_iter().filter_map(told).collect();
     match all.is_empty() {
-        true => "Nothing looks wrong that the rules know.".to_owned(),
+        true => "No rule found anything wrong.".to_owned(),
         false => format!(
             "{}; `netcliff tune plan --objective latency` (or cpu, throughput) proposes settings.",
             all.join(", ")

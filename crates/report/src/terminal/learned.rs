@@ -62,7 +62,7 @@ pub fn learned_line(learned: &Learned) -> String {
 /// gives out first, ...`
 fn answer(learned: &Learned) -> String {
     let Some((first, cliff)) = learned.first().zip(learned.cliff_pps()) else {
-        return "No cliff could be learnt from this traffic: see below for what it lacks.".to_owned();
+        return "No cliff could be learnt from this traffic: the reasons are below.".to_owned();
     };
     let share = first.share.map_or_else(String::new, |share| {
         let interval = share.interval.map_or_else(String::new, |ends| {
@@ -79,7 +79,7 @@ fn answer(learned: &Learned) -> String {
         format!(", and was at {} at {}", format::share_short(highest), format::date_utc(learned.traffic.highest_unix_s))
     });
     format!(
-        "This host is at {share} of its cliff{highest}. {} reaches its limit first, when this mix comes at {}.",
+        "This host is at {share} of its cliff{highest}. {} reaches its limit first, when this mix of packets arrives at {}.",
         subject(first),
         format::figure(&cliff, Unit::Pps)
     )
@@ -136,13 +136,13 @@ fn parts(learned: &Learned) -> String {
 
 fn cost(cost: &Cost) -> String {
     let name = match cost.key.as_str() {
-        "protocol" => "a packet in softirqs",
+        "protocol" => "softirq time per packet",
         "poll" => "a poll",
-        "wakeup" => "waking the program",
+        "wakeup" => "wake-up of the program",
         "interrupt" => "an interrupt",
-        "application" => "a packet in the program",
+        "application" => "program's time per packet",
         "context_switch" => "a switch to the program",
-        "other" => "a packet in other tasks and softirqs",
+        "other" => "time in other tasks and softirqs per packet",
         key => key,
     };
     format!("{name}: {}", format::figure(&cost.figure, Unit::Seconds))
@@ -150,10 +150,10 @@ fn cost(cost: &Cost) -> String {
 
 fn traffic(learned: &Learned) -> Vec<String> {
     let traffic = &learned.traffic;
-    let size = traffic.mean_bytes.map_or_else(String::new, |bytes| format!(", {bytes:.0} B each in the mean"));
+    let size = traffic.mean_bytes.map_or_else(String::new, |bytes| format!(", {bytes:.0} B a packet on average"));
     let pps = |value| format::quantity(value, Unit::Pps);
     let mut lines = vec![format!(
-        "{} received ({} to {} over a second){size}; {} sent",
+        "{} received (lowest to highest second: {} to {}){size}; {} sent",
         pps(traffic.packets_per_s),
         pps(traffic.lowest_pps),
         pps(traffic.highest_pps),

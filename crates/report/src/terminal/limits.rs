@@ -54,7 +54,7 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
         page.paragraph(2, Tone::Faint, SUMMED);
     }
     if !roofline.unknown.is_empty() {
-        page.heading("NOT KNOWN, SO NOT A BOUND");
+        page.heading("UNKNOWN PARTS, WHICH GIVE NO BOUND");
         roofline.unknown.iter().for_each(|what| page.item("- ", what));
     }
     page
@@ -70,7 +70,7 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
     let rows = || roofline.rows.iter().filter(|row| row.offloads == offloads && row.pps.is_some());
     let by_size = |a: &&RoofRow, b: &&RoofRow| a.frame_bytes.total_cmp(&b.frame_bytes);
     let (Some(small), Some(large)) = (rows().min_by(by_size), rows().max_by(by_size)) else {
-        return "No bound: nothing of this host is known.".to_owned();
+        return "No bound: no part of this host is known.".to_owned();
     };
     let bound = |row: &RoofRow, unit: Unit| {
         format!("{} of {} frames (bound by {})", range(row, unit), size(row), bindings(row))
@@ -84,11 +84,11 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
     let with = if offloads.is_empty() { "" } else { " with these offloads" };
     if rows().any(ranges) {
         return format!(
-            "Upper bound{with} {bounds}{measured}. {}. By formula, without interval.",
+            "Upper bound{with} {bounds}{measured}. {}. The bounds are computed by formulas, without confidence intervals.",
             assumed(roofline, small)
         );
     }
-    format!("At most{with} {bounds}{measured}. Upper bounds by formula, without interval.")
+    format!("At most{with} {bounds}{measured}. These upper bounds are computed by formulas, without confidence intervals.")
 }
 
 /// True if a row has a range, no checksum offload, and a cost per byte. Its bounds then include CPU time of checksums,

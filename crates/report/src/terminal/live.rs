@@ -87,7 +87,7 @@ impl RrLines {
     pub fn repeat(&mut self, settings: &rr::Settings) {
         let flows = if settings.flows == 1 { "flow" } else { "flows" };
         let load = match settings.rate_per_s {
-            Some(rate_per_s) => format!("{} asked for", format::quantity(rate_per_s, Unit::PerSecond)),
+            Some(rate_per_s) => format!("{} requested", format::quantity(rate_per_s, Unit::PerSecond)),
             None => format!("{} in flight in each", settings.depth),
         };
         self.heading = Some(format!("{} {flows}, {load}", settings.flows));

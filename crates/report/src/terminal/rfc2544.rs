@@ -118,7 +118,7 @@ fn search(asked: &Settings) -> String {
         (SearchBy::Mlr, goals @ 2..) => return format!("MLRsearch with {goals} goals{rounds}"),
         (SearchBy::Binary, _) => "RFC 2544's bisection",
         (SearchBy::Mlr, _) => "MLRsearch with RFC 2544's goal",
-        (SearchBy::MlrTypical, _) => "MLRsearch, half of 21 short trials may lose",
+        (SearchBy::MlrTypical, _) => "MLRsearch, half of 21 short trials may lose frames",
     };
     let goal = asked.goal();
     let tolerated = if goal.loss_ratio > 0.0 { format::loss(goal.loss_ratio) } else { "none".to_owned() };
@@ -247,7 +247,7 @@ fn goals(tables: &mut Tables, report: &Rfc2544Report) {
             rows.push(row);
         }
     }
-    tables.push(("THROUGHPUT BY GOAL; the tables around are of goal 1".to_owned(), rows));
+    tables.push(("THROUGHPUT BY GOAL; the other tables are for goal 1".to_owned(), rows));
 }
 
 /// Adds the table of sizes with several searches: mean, smallest and largest result.

@@ -201,7 +201,7 @@ fn cost(page: &mut Page, cost: &Cost) {
     };
     let host = |cost: &HostCost| {
         let each = format::quantity(cost.us_per_transaction * 1e-6, Unit::Seconds);
-        format!("{:.2} CPUs busy, {each} a transaction (all of the host, {})", cost.busy_cpus, cost.method)
+        format!("{:.2} CPUs busy, {each} of CPU time a transaction (all of the host, {})", cost.busy_cpus, cost.method)
     };
     let lines = [
         ("client", cost.client_threads.as_ref().map(|cost| threads(cost, "its threads' clock"))),

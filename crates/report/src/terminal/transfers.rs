@@ -162,7 +162,7 @@ fn effects(page: &mut Page, report: &TransferReport) {
     page.paragraph(
         2,
         Tone::Faint,
-        "geometric means, the other settings as often at each level as in the design (one-at-a-time: at their first); intervals know how repeats spread, not what settings do together",
+        "means over the levels of the other settings that the design combines (one-at-a-time: their first level); intervals cover the spread of the repeats, not interactions of settings",
     );
 }
 

@@ -68,7 +68,7 @@ fn answer(trend: &Trend, changed: usize) -> String {
         }
         (Some(share), false) => {
             format!(
-                " PASSED: no figure of speed is slower by more than {} since its last change.",
+                " PASSED: no rate or latency is worse by more than {} since its last change.",
                 format::share_short(share)
             )
         }

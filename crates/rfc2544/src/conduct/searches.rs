@@ -109,20 +109,20 @@ pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> String {
 /// What a search did not find, by how it ended. `None` if nothing is missing.
 fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     match (limit, end) {
-        (Some(Limit::Asked), _) => Some("the highest load asked for was forwarded; the device can do more"),
+        (Some(Limit::Asked), _) => Some("the highest load allowed (--max) was forwarded; the device can forward more"),
         (Some(Limit::Tester), End::AboveVoid) => Some(
-            "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device can do more",
+            "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device can forward more",
         ),
         (Some(Limit::Tester), _) => {
-            Some("the tester is the limit: the device forwarded all that it can offer, and can do more")
+            Some("the tester is the limit: the device forwarded all frames that the tester can send, and can forward more")
         }
         (_, End::BelowMinimum) => Some("even a thousandth of the highest load lost frames"),
         (_, End::SenderTooSlow) => Some("the sender did not reach even a thousandth of the highest load"),
         (Some(Limit::Device), End::AboveMaximum | End::AboveSender | End::AboveVoid) => {
-            Some("the bounds are further apart than asked: the tester did not reach the loads between them")
+            Some("the bounds are further apart than requested (--width): the tester did not reach the loads between them")
         }
         (_, End::OutOfTime) => {
-            Some("the bounds were not close within 30 full trials; the device's loss is not a matter of load alone")
+            Some("the bounds were not close enough after 30 full trials: the device's loss does not depend on the load alone")
         }
         _ => None,
     }

@@ -408,7 +408,7 @@ fn a_load_that_failed_makes_the_device_the_limit() {
     let mut size = SizeReport::new(FrameSize::Fixed(64), 865e3, 840e3);
     searches::settle(&mut size, vec![turn], &all());
     assert_eq!((size.limit, size.is_lower_limit()), (Some(Limit::Device), false));
-    assert!(size.missing[0].contains("further apart than asked"), "{:?}", size.missing);
+    assert!(size.missing[0].contains("further apart than requested"), "{:?}", size.missing);
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn searches_that_end_otherwise_are_counted() {
     assert_eq!(
         size.missing[..2],
         [
-            "throughput: in 1 of 3 searches: the tester is the limit: the device forwarded all that it can offer, and can do more",
+            "throughput: in 1 of 3 searches: the tester is the limit: the device forwarded all frames that the tester can send, and can forward more",
             "throughput: in 1 of 3 searches: even a thousandth of the highest load lost frames",
         ]
     );

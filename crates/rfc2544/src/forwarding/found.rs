@@ -92,7 +92,7 @@ fn predicted_of(found: &Found) -> Vec<String> {
                 "not simulated, since the CPU that forwards also sends and takes in; predicted from what a frame takes of each in {}",
                 found.set_ups[apart].0.name
             ),
-            None if about.as_ref()?.shared => "not predicted: the CPU that forwards also sends and takes in".to_owned(),
+            None if about.as_ref()?.shared => "not predicted: the CPU that forwards also sends and receives".to_owned(),
             None if cpus.len() > 1 => "not predicted: one server is, and its work is on several CPUs".to_owned(),
             None => return None,
         };
@@ -119,6 +119,6 @@ fn asked(experiment: &Forwarding, settings: &Settings) -> Vec<(String, String)> 
                 units::print_share(settings.loss_ratio)
             ),
         ),
-        fact("simulated", "one server, the router's CPU, with the costs seen there at half the throughput".to_owned()),
+        fact("simulated", "one server, the router's CPU, with the costs measured there at half the throughput".to_owned()),
     ]
 }

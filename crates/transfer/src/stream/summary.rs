@@ -98,7 +98,7 @@ fn far_meter_refusals(configs: &[Config]) -> BTreeSet<String> {
 }
 
 fn cpu_methods(options: &StreamOptions, far: &Far<'_>, meters: &Meters, configs: &[Config]) -> Vec<(String, String)> {
-    let mut ends = "getrusage of each end's threads: softirqs that ran elsewhere are not in it".to_owned();
+    let mut ends = "getrusage of each end's threads: softirqs that ran elsewhere are not included".to_owned();
     if options.template.shared_threads().is_some() {
         ends += "; a thread's time is divided evenly among its flows with an open window";
     }

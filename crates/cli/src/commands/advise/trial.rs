@@ -205,7 +205,7 @@ impl Trial {
                 cell(wire.with_setting)
             );
         }
-        page += "  advised: predicted with the costs of --host; sim: simulated with the guest's own; found, set: measured\n";
+        page += "  advised: predicted with the costs of --host; sim: simulated with the guest's costs; found, set: measured without and with it\n";
         self.missing.iter().for_each(|missing| page += &format!("  not measured: {missing}\n"));
         page
     }

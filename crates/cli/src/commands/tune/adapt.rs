@@ -206,7 +206,7 @@ fn text(args: &AdaptArgs, event: &Event) -> String {
             for lever in settings {
                 let [found, interrupt, poll] =
                     [&lever.found, &lever.interrupt, &lever.poll].map(|value| in_short(value));
-                text += &format!("  {}: interrupts {interrupt}, polling {poll} (found {found})\n", lever.name);
+                text += &format!("  {}: interrupts {interrupt}, polling {poll} (before: {found})\n", lever.name);
             }
             text += &forecast.as_ref().map_or_else(
                 || format!("  not predicted: {}\n", not_predicted.as_deref().unwrap_or("no costs")),
@@ -222,13 +222,13 @@ fn text(args: &AdaptArgs, event: &Event) -> String {
             };
             let verb = if args.dry_run { format!("would switch: {what}") } else { what.to_owned() };
             format!(
-                "{at_s:.1} s  {interface} {verb}: {} of {:.0} bytes, {how} {}\n",
+                "{at_s:.1} s  {interface} {verb}: load {}, frames of {:.0} bytes, {how} {}\n",
                 pps(measured.pps),
                 measured.frame_bytes,
                 pps(threshold)
             )
         }
-        Event::Lost { interface, at_s, why } => format!("{at_s:.1} s  {interface} is not followed any longer: {why}\n"),
+        Event::Lost { interface, at_s, why } => format!("{at_s:.1} s  {interface} is no longer followed: {why}\n"),
         Event::End { interface, seconds, switches, interrupt, poll, own_cpu_share, not_set_back } => {
             let spent = |spent: &adapt::Spent| match spent.mean_pps {
                 Some(mean) => format!("{:.1} s at {} on average", spent.seconds, pps(mean)),
@@ -278,9 +278,9 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
         text += &format!("    {:>9}  {}  {}\n", format::quantity(*load_pps, Unit::Pps), side(interrupt), side(poll));
     }
     text += &match forecast.poll_leaves_more_from_pps {
-        Some(pps) => format!("  polling leaves more of the CPU from {} on\n", format::quantity(pps, Unit::Pps)),
+        Some(pps) => format!("  from {} on, polling leaves more CPU time than interrupts\n", format::quantity(pps, Unit::Pps)),
         None => {
-            "  polling leaves more of the CPU at none of these loads: with these settings nothing is to be gained\n"
+            "  at none of these loads does polling leave more CPU time: these settings gain nothing\n"
                 .to_owned()
         }
     };

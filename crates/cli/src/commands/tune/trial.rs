@@ -98,7 +98,7 @@ fn say_where(args: &TryArgs, plan: &Plan) {
     let sets_nic = plan.steps.iter().any(|step| step.setting.interface().is_some());
     if args.experiment.is_some() && !args.far.is_asked() && sets_nic {
         output::say(
-            "netcliff: measured in a testbed of this host, where what is set at its NICs does not show; \
+            "netcliff: measured in a testbed on this host, where settings of its NICs have no effect; \
              an experiment of transfers goes through them with --to or --ssh",
         );
     }

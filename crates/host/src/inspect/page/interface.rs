@@ -26,17 +26,17 @@ pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
         ("pause", Some(switches(&nic.pause))),
         ("offloads", Some(offloads(port))),
         ("coalescing", Some(coalescing(port))),
-        ("of queues", of_queues(port)),
+        ("per queue", of_queues(port)),
         ("rings", Some(sizes(&nic.rings))),
         ("channels", Some(sizes(&nic.channels))),
         ("RSS", rss(port)),
-        ("hashed", hashed(port)),
+        ("RSS hash fields", hashed(port)),
         ("flow rules", flow_rules(port)),
-        ("placing", placing(port)),
-        ("module", module(port)),
+        ("data placement", placing(port)),
+        ("driver options", module(port)),
         ("interrupts", Some(interrupts(port))),
         ("NAPI", Some(napi(port))),
-        ("scheme", scheme.and_then(as_text)),
+        ("netcliff scheme", scheme.and_then(as_text)),
         ("not reported", beside),
         ("RPS, RFS, XPS", Some(steering(port))),
         ("qdisc", Some(nic.qdiscs.join(", "))),
@@ -44,7 +44,7 @@ pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
 }
 
 fn as_text(PortScheme { scheme, why, .. }: PortScheme) -> Option<String> {
-    scheme.map(|scheme| scheme.to_string()).or_else(|| why.map(|why| format!("none that says it: {why}")))
+    scheme.map(|scheme| scheme.to_string()).or_else(|| why.map(|why| format!("none describes it: {why}")))
 }
 
 fn driver(port: &Port) -> String {
@@ -61,11 +61,11 @@ fn bus(port: &Port) -> Option<String> {
         let most = most.map(|most| format!(" of {} x{}", most.generation, most.lanes)).unwrap_or_default();
         let carries = lane(port).map(|Lane { bus_bps, need_bps }| {
             let (carries, needs) = (print_bps(bus_bps), print_bps(need_bps));
-            format!(" (carries {carries} of 1518-byte frames, the line rate needs {needs})")
+            format!(" (carries {carries} of 1518-byte frames, line rate needs {needs})")
         });
         format!(", PCI Express {} x{}{most}{}", slot.generation, slot.lanes, carries.unwrap_or_default())
     });
-    let node = nic.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
+    let node = nic.numa_node.map(|node| format!(", NUMA node {node}")).unwrap_or_default();
     Some(format!("{}{}{node}", nic.bus.as_ref()?, slot.unwrap_or_default()))
 }
 
@@ -234,7 +234,7 @@ fn key(rss: &Rss) -> Option<String> {
 fn interrupts(port: &Port) -> String {
     let irqs: Vec<&crate::inspect::Irq> = port.queue_irqs().collect();
     if irqs.is_empty() {
-        return if port.nic.is_physical() { "none by name".to_owned() } else { String::new() };
+        return if port.nic.is_physical() { "none named after a queue".to_owned() } else { String::new() };
     }
     if irqs.len() > MOST_QUEUES {
         let mut cpus: BTreeMap<String, usize> = BTreeMap::new();

@@ -19,13 +19,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "governor-powersave",
-        why: "the CPU runs below its speed until load is seen for a while: packets cost more time and the cliff comes sooner",
+        why: "the CPU runs below its full speed until it has been busy for a while: packets cost more time, and the cliff is lower",
         source: "Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst",
         look: Look::Host(governor),
     },
     Rule {
         id: "services-disturb",
-        why: "what a service sets replaces what was tuned, and the time it takes is missing at the worst moment",
+        why: "a service may overwrite settings that were tuned, and the CPU time that it takes is missing for packets",
         source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks (needless daemons, the X server)",
         look: Look::Host(services),
     },

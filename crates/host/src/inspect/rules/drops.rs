@@ -20,7 +20,7 @@ const SLOWEST_PACKET_US: f64 = 50.0;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "ring-drops",
-        why: "the receive ring was full: reception got too little CPU, or the ring holds too little for the bursts",
+        why: "the receive ring was full: reception got too little CPU time, or the ring is too small for the bursts",
         source: "Documentation/networking/statistics.rst (rx_missed_errors, rx_fifo_errors)",
         look: Look::Port(ring),
     },
@@ -33,8 +33,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "time-squeeze",
-        why: "a softirq round ended with packets left: the CPU is at its limit, or budget and time are too small for the \
-              batches",
+        why: "a softirq round ended with packets left: the CPU is at its limit, or the packet budget or time limit of a round is too \
+              small for the bursts",
         source: "net/core/dev.c, net_rx_action; Documentation/admin-guide/sysctl/net.rst, netdev_budget",
         look: Look::Host(squeeze),
     },
@@ -148,14 +148,14 @@ fn squeeze(inspection: &Inspection, _: &Aim) -> Option<Seen> {
         by_time.then(|| format!("sysctl -w net.core.netdev_budget_usecs={}", usecs * 2)),
     ];
     let binds = match (by_count, by_time) {
-        (false, _) => "; only the time can bind",
-        (_, false) => "; only the budget can bind",
+        (false, _) => "; only the time limit can end a round",
+        (_, false) => "; only the packet budget can end a round",
         _ => "",
     };
     seen(
         if rising { Severity::Warning } else { Severity::Note },
         format!(
-            "softirq rounds cut short: {} ({}; budget {budget} packets, {usecs} us{binds})",
+            "softirq rounds cut short: {} ({}; limits of a round: {budget} packets, {usecs} us{binds})",
             told(grown, total),
             count(cpus.len(), "CPU"),
         ),

@@ -11,32 +11,32 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "irq-one-cpu",
-        why: "the queues exist to share the work, and one CPU does it all: the host's cliff is that of one CPU",
+        why: "the queues could spread the work over CPUs, but one CPU does all of it: the host's cliff is that of one CPU",
         source: "Gasparakis and Waskiewicz 2010, Interrupt Affinities and Queues; Documentation/networking/scaling.rst",
         look: Look::Port(one_cpu),
     },
     Rule {
         id: "irq-remote-node",
-        why: "the NIC writes into the memory of its own node; a CPU of another fetches each header across the interconnect",
+        why: "the NIC writes into the memory of its own node; a CPU of another node fetches each header across the interconnect",
         source: "Gasparakis and Waskiewicz 2010, Modern Non-Uniform Memory Access computer architectures",
         look: Look::Port(remote_node),
     },
     Rule {
         id: "irq-smt-pair",
-        why: "two queues on the two threads of one core share its execution units while other cores have none",
+        why: "two queues on the two threads of one core share its execution units while other cores serve no queue",
         source: "Gasparakis and Waskiewicz 2010, Designing for SMT systems; docs/theory/queues.md",
         look: Look::Port(smt_pair),
     },
     Rule {
         id: "irqbalance-pinning",
-        why: "irqbalance sets affinities anew every ten seconds: what was pinned by hand does not stay, and flows change \
-              caches under load",
+        why: "irqbalance sets affinities again every ten seconds: interrupts pinned by hand are moved, and flows move to CPUs with \
+              cold caches under load",
         source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks; irqbalance(1), --banirq and --policyscript",
         look: Look::Port(balanced),
     },
     Rule {
         id: "irq-mask",
-        why: "the mask does not say which CPU works: what was placed by it is somewhere else, and so is its load",
+        why: "other CPUs than those of the affinity mask take the interrupt: the load is not where the mask puts it",
         source: "Documentation/core-api/irq/irq-affinity.rst; docs/inspect.md",
         look: Look::Port(mask),
     },
@@ -92,12 +92,12 @@ fn mask(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let took = first.grown.iter().map(|(cpu, count)| format!("CPU {cpu} {count}")).collect::<Vec<_>>().join(", ");
     let more = match found.len() {
         1 => String::new(),
-        n => format!("; {} more the same way", n - 1),
+        n => format!("; the same for {} more", n - 1),
     };
     seen(
         Severity::Warning,
         format!(
-            "interrupt {} ({}) belongs on CPU {}, and in {seconds:.1} s {took} of it{more}",
+            "interrupt {} ({}) belongs on CPU {} by its affinity; interrupts taken in {seconds:.1} s: {took}{more}",
             first.number,
             first.name,
             list_of_cpus(first.cpus()),
@@ -132,7 +132,7 @@ fn memory(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Warning,
         format!(
-            "{} on other nodes than {node}, where the device is",
+            "{} on other NUMA nodes than node {node} of the device",
             found.iter().map(one).collect::<Vec<_>>().join("; ")
         ),
         moved.chain([format!("# and start each with numactl --cpunodebind={node} --membind={node}")]),
@@ -203,7 +203,7 @@ fn remote_node(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Warning,
         format!(
-            "{} of {} on CPUs that are not of node {}, where the device is",
+            "{} of {} on CPUs outside the device's NUMA node, node {}",
             far.len(),
             count(port.queue_irqs().count(), "queue interrupt"),
             port.nic.numa_node?,
@@ -231,7 +231,7 @@ fn smt_pair(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let irqs: Vec<&Irq> = port.queue_irqs().collect();
     seen(
         Severity::Warning,
-        format!("two queues on the threads of one core (CPUs {}), while other cores have none", names.join(" and ")),
+        format!("two queues are served by the threads of one core (CPUs {}), while other cores serve no queue", names.join(" and ")),
         pin(&irqs, &best),
     )
 }

@@ -13,26 +13,26 @@ const FRAME_BYTES: f64 = 1518.0;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "link-speed",
-        why: "the link runs slower than the device can: a cable, a port or a negotiation below it",
+        why: "the link runs slower than the device supports: by the cable, the port of the far end or what an end advertises",
         source: "Gasparakis and Waskiewicz 2010, General Networking Resources",
         look: Look::Port(speed),
     },
     Rule {
         id: "link-duplex",
-        why: "in half duplex sending stops receiving; a far end in full duplex then makes late collisions and losses",
+        why: "in half duplex a port cannot receive while it sends; a far end in full duplex then causes late collisions and loss",
         source: "IEEE 802.3 clause 4; Gasparakis and Waskiewicz 2010, General Networking Resources",
         look: Look::Port(duplex),
     },
     Rule {
         id: "pcie-narrow",
-        why: "the slot moves fewer bits than the link: frames are lost at the NIC however idle the CPUs are",
+        why: "the PCI Express slot carries less than the link: the NIC loses frames even if the CPUs are idle",
         source: "Neugebauer et al., Understanding PCIe performance, SIGCOMM 2018, section 3; docs/theory/limits.md",
         look: Look::Port(slot),
     },
     Rule {
         id: "mtu-mismatch",
-        why: "packets that fit one interface of the path do not fit the next: they are fragmented, answered by ICMP, or, in \
-              a bridge, dropped without a word",
+        why: "packets that fit one interface of the path do not fit the next: they are fragmented, refused with an ICMP \
+              message, or, in a bridge, dropped without a message",
         source: "RFC 1191; net/bridge/br_forward.c (is_skb_forwardable)",
         look: Look::Port(mtu),
     },
@@ -52,7 +52,7 @@ fn speed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
         let name = shell(&port.nic.name);
         seen(
             Severity::Warning,
-            format!("the link is {}, the device can {}", bps(has), bps(can)),
+            format!("the link runs at {}, the device supports {}", bps(has), bps(can)),
             [format!("ethtool -s {name} autoneg on"), format!("ethtool {name}  # what the far end advertises")],
         )
     })?
@@ -108,7 +108,7 @@ fn slot(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Fault,
         format!(
-            "PCI Express generation {} x{} carries {} of 1518-byte frames, the link {}{}",
+            "PCI Express generation {} x{} carries {} of 1518-byte frames, line rate needs {}{}",
             slot.generation,
             slot.lanes,
             print_bps(bus_bps),
@@ -127,7 +127,7 @@ fn mtu(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
         return seen(
             Severity::Warning,
             format!(
-                "MTU {own} here, {} at {} in netns {} (the far end of the pair)",
+                "MTU {own} here, {} at {} in netns {} (the far end of the veth pair)",
                 far.mtu_bytes, far.name, far.netns
             ),
             [format!("ip link set dev {} mtu {most}  # in netns {at}", shell(name))],

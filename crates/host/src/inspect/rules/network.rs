@@ -10,40 +10,39 @@ const NEARLY_FULL: f64 = 0.9;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "gro-off",
-        why: "each segment goes up the stack by itself instead of merged into up to 64 KiB: most of the CPU time of bulk TCP",
+        why: "each TCP segment passes the stack alone instead of merged into up to 64 KiB: most of the CPU time of bulk TCP",
         source: "docs/theory/limits.md (offload gro); Documentation/networking/segmentation-offloads.rst",
         look: Look::Port(gro),
     },
     Rule {
         id: "conntrack-router",
-        why: "each packet is looked up in the connection table, on a router and on a server alike; a full table drops new flows",
+        why: "each packet is looked up in the connection table, on a router and on a server alike; a full table drops packets of new flows",
         source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks; Documentation/networking/nf_conntrack-sysctl.rst",
         look: Look::Host(conntrack),
     },
     Rule {
         id: "socket-bdp",
-        why: "a connection has at most one buffer in flight a round trip: a smaller buffer than rate times round trip caps it",
+        why: "a connection has at most one buffer of bytes in flight per round trip: a buffer below rate times round trip limits its rate",
         source: "RFC 7323, section 1.1; Documentation/networking/ip-sysctl.rst, tcp_rmem and tcp_wmem",
         look: Look::Port(sockets),
     },
     Rule {
         id: "mtu-path",
-        why: "an MTU on the way is smaller than the sender's: each fragment costs a packet and the loss of one loses all; what may \
-              not be fragmented is lost until the sender learns of it",
+        why: "an MTU on the path is smaller than the sender's: each fragment costs as much as a packet, and a lost fragment loses the \
+              whole packet; packets that must not be fragmented are lost until the sender learns the smaller MTU",
         source: "RFC 1191, section 3; RFC 8900, section 3; Documentation/networking/snmp_counter.rst",
         look: Look::Host(path),
     },
     Rule {
         id: "mtu-narrow",
-        why: "what is sent larger is cut in two packets, or refused and sent again: UDP that fills the interface's MTU loses or \
-              fragments on these paths, TCP has already adapted to them",
+        why: "larger packets are fragmented, or refused and sent again: UDP datagrams that fill the interface's MTU are fragmented or \
+              lost on these paths; TCP has already adapted",
         source: "RFC 1191, section 3; RFC 8899, section 1.1; Documentation/networking/ip-sysctl.rst, ip_no_pmtu_disc",
         look: Look::Host(narrow),
     },
     Rule {
         id: "selinux",
-        why: "with labelled networking each packet is checked against the policy; a trade of speed for security that is worth \
-              knowing",
+        why: "with labelled networking each packet is checked against the policy, which costs CPU time per packet",
         source: "Gasparakis and Waskiewicz 2010, Identifying the Bottlenecks",
         look: Look::Host(selinux),
     },
@@ -79,7 +78,7 @@ fn conntrack(inspection: &Inspection, _: &Aim) -> Option<Seen> {
         commands.insert(0, format!("sysctl -w net.netfilter.nf_conntrack_max={}", most * 2));
     }
     let forwards = if routes { "forwarding is on and " } else { "" };
-    seen(severity, format!("{forwards}conntrack is loaded: {entries} of {most} connections"), commands)
+    seen(severity, format!("{forwards}conntrack is loaded; its table has {entries} of at most {most} connections"), commands)
 }
 
 fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
@@ -103,7 +102,7 @@ fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
     seen(
         Severity::Warning,
         format!(
-            "{} x {:.3} ms is {needed} bytes in flight; allowed at most: {}",
+            "{} times a round trip of {:.3} ms is {needed} bytes in flight; largest buffers allowed: {}",
             print_bps(link_bps),
             aim.rtt_s * 1e3,
             names.join(", ")
@@ -117,7 +116,7 @@ fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let growth = inspection.growth.as_ref()?;
     let grown = |name: &str| growth.ip.get(name).copied().unwrap_or(0);
     let kinds = [
-        ("FragFails", "lost for being too long"),
+        ("FragFails", "packets lost because they were too long"),
         ("FragCreates", "fragments made"),
         ("ReasmReqds", "fragments received"),
     ];
@@ -154,7 +153,7 @@ fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
             Known::Discovery => "learned by path MTU discovery",
             Known::Connections => "its TCP connections use that",
         };
-        format!("{} of {} bytes to {}{by} ({how})", path.mtu_bytes, path.interface_mtu_bytes, path.destination)
+        format!("MTU {} instead of {} bytes on the path to {}{by} ({how})", path.mtu_bytes, path.interface_mtu_bytes, path.destination)
     });
     let told: Vec<String> = told.collect();
     let more = if paths.len() > TOLD { format!("; {} more", paths.len() - TOLD) } else { String::new() };

@@ -21,13 +21,13 @@ pub(crate) const SHORT_DELAY_US: u32 = 8;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "queues-few",
-        why: "receive work can be on as many CPUs as there are queues, and more of both are there",
+        why: "each queue is served by one CPU at a time: more queues would spread the receive work over more cores",
         source: "Documentation/networking/scaling.rst, RSS: Suggested Configuration",
         look: Look::Port(few),
     },
     Rule {
         id: "queues-many",
-        why: "more queues than CPUs share the work no further: a CPU serves several, and each has less to poll at a time",
+        why: "more queues than CPUs do not spread the work further: a CPU serves several queues, and a poll of each finds fewer packets",
         source: "Documentation/networking/scaling.rst, RSS: Suggested Configuration",
         look: Look::Port(many),
     },
@@ -39,20 +39,20 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "rss-ports",
-        why: "packets of one pair of hosts have one hash, so that one queue and its CPU work for all of them while others rest; \
-              fragments have no ports, and where ports are hashed they may come to another queue than the rest",
+        why: "all packets between two hosts have the same hash, so that one queue and its CPU handle all of them while others are \
+              idle; with ports hashed, fragments, which have no ports, may go to another queue than the rest of their flow",
         source: "Documentation/networking/scaling.rst, RSS; ethtool(8), rx-flow-hash",
         look: Look::Port(ports_not_hashed),
     },
     Rule {
         id: "ring-small",
-        why: "while the CPU has not yet polled, the ring alone holds what arrives; a burst at line rate overflows it",
+        why: "until the CPU polls, arriving frames wait in the ring; a burst at line rate overflows it",
         source: "docs/theory/host.md (ring B); Documentation/networking/napi.rst",
         look: Look::Port(ring),
     },
     Rule {
         id: "coalesce-adaptive",
-        why: "adaptive coalescing lengthens the wait whenever the rate rises, up to 256 us in the kernel's own profiles",
+        why: "adaptive coalescing lengthens the interrupt delay when the packet rate rises, up to 256 us in the kernel's own profiles",
         source: "lib/dim/net_dim.c; Documentation/networking/net_dim.rst",
         look: Look::Port(adaptive),
     },
@@ -82,7 +82,7 @@ fn few(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     }
     seen(
         Severity::Warning,
-        format!("{} for {}; the device has {most}", count(queues, "receive queue"), count(cores, "core")),
+        format!("{} for {}; the device supports {most}", count(queues, "receive queue"), count(cores, "core")),
         [format!("ethtool -L {} {kind} {better}", shell(&port.nic.name))],
     )
 }
@@ -153,7 +153,7 @@ fn skew(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         if deal.unused > deal.queues / 2 { Severity::Fault } else { Severity::Warning },
         format!(
-            "queue {} has {} of {} entries, {:.2} times the mean; {} without any",
+            "queue {} has {} of {} entries of the RSS table, {:.2} times the mean; {} without any",
             deal.fullest.0,
             deal.fullest.1,
             deal.entries,
@@ -185,7 +185,7 @@ fn ports_not_hashed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Warning,
         format!(
-            "{udp}the queue of {} is chosen by {} ({first}); {} are there",
+            "{udp}the queue of {} is chosen by {} ({first}); the interface has {}",
             flows.join(", "),
             first.in_words(),
             count(port.receive_queues()? as usize, "receive queue"),
@@ -263,7 +263,7 @@ fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     seen(
         Severity::Warning,
         format!(
-            "{ring} slots; {how} is {:.0} us, in which a line of {:.2} M 64-byte frames/s brings {burst:.0}",
+            "ring of {ring} slots; a frame may wait {:.0} us for its poll ({how}), in which line rate, {:.2} M 64-byte frames/s, brings {burst:.0}",
             delay_s * 1e6,
             line_pps / 1e6
         ),
@@ -287,5 +287,5 @@ fn adaptive(_: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
             (evidence, format!("ethtool -C {name} rx-usecs {delay_us}"))
         }
     };
-    seen(Severity::Warning, format!("{evidence}, and latency is wanted"), [command])
+    seen(Severity::Warning, format!("{evidence}, and the objective is latency"), [command])
 }

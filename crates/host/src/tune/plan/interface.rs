@@ -61,7 +61,7 @@ pub(super) fn rings(draft: &mut Draft<'_>, port: &Port) {
             Group::Rings,
             "rx",
             &wanted.to_string(),
-            "holds what line rate brings while the CPU has not polled yet",
+            "holds the frames that line rate brings until the CPU polls",
             "docs/inspect.md, ring-small",
         );
     }
@@ -102,7 +102,7 @@ pub(super) fn coalescing(draft: &mut Draft<'_>, port: &Port) {
     let reason = match objective {
         Objective::Latency => "a packet waits at most this long for its interrupt",
         Objective::Cpu => "fewer interrupts: more packets share each",
-        Objective::Throughput => "interrupts stay rare under load and the wait short without it",
+        Objective::Throughput => "interrupts are rare under load, and waits short at low load",
     };
     let usecs = port.nic.coalesce.get("rx-usecs").copied().unwrap_or(0);
     let wanted = port.nic.accepted_delay_us(delay_us(objective));
@@ -132,7 +132,7 @@ pub(super) fn rss_table(draft: &mut Draft<'_>, port: &Port) {
         Setting::RssTable { interface: port.nic.name.clone() },
         &old,
         &entries.collect::<Vec<_>>().join(","),
-        "every queue has the same share of the flows",
+        "gives every queue the same share of the flows",
         "docs/theory/queues.md",
     );
 }
@@ -154,7 +154,7 @@ pub(super) fn hash_fields(draft: &mut Draft<'_>, port: &Port) {
             Setting::HashFields { interface: port.nic.name.clone(), flow: flow.to_owned() },
             &fields.to_string(),
             &fields.with_ports().to_string(),
-            "flows between the same two hosts come to several queues",
+            "spreads flows between the same two hosts over several queues",
             "docs/inspect.md, rss-ports; Documentation/networking/scaling.rst",
         );
     }
@@ -163,7 +163,7 @@ pub(super) fn hash_fields(draft: &mut Draft<'_>, port: &Port) {
 pub(super) fn offloads(draft: &mut Draft<'_>, port: &Port) {
     let limits = "docs/theory/limits.md (offloads)";
     if draft.inspection.routes() {
-        let reason = "merged segments cannot be forwarded as they came";
+        let reason = "merged segments cannot be forwarded unchanged";
         let source = format!("{GUIDE}, Receive Side Coalescing");
         propose(draft, port, Group::Features, "rx-lro", "off", reason, &source);
     }
@@ -171,11 +171,11 @@ pub(super) fn offloads(draft: &mut Draft<'_>, port: &Port) {
         return;
     }
     for (feature, reason) in [
-        ("rx-gro", "segments go up the stack merged: most of the receive CPU time of bulk TCP"),
-        ("tx-tcp-segmentation", "the device cuts segments: the stack handles up to 64 KiB at a time"),
-        ("tx-generic-segmentation", "segments are cut at the last moment"),
-        ("rx-checksum", "the device sums; the CPU does not touch each byte for it"),
-        ("tx-checksum-ip-generic", "the device sums; the CPU does not touch each byte for it"),
+        ("rx-gro", "segments pass the stack merged, which saves most of the receive CPU time of bulk TCP"),
+        ("tx-tcp-segmentation", "the device cuts the segments: the stack handles up to 64 KiB at a time"),
+        ("tx-generic-segmentation", "segments are cut only just before the driver"),
+        ("rx-checksum", "the device computes checksums: the CPU does not read each byte for them"),
+        ("tx-checksum-ip-generic", "the device computes checksums: the CPU does not read each byte for them"),
     ] {
         propose(draft, port, Group::Features, feature, "on", reason, limits);
     }
@@ -187,7 +187,7 @@ pub(super) fn mtu(draft: &mut Draft<'_>, port: &Port) {
         Setting::Mtu { interface: port.nic.name.clone() },
         &mtu.to_string(),
         &wanted.to_string(),
-        "as asked for; every device of the segment has to have it",
+        "as requested by --mtu; every device of the network segment needs the same MTU",
         &format!("{GUIDE}, General Networking Resources"),
     );
 }

@@ -30,17 +30,16 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     let cores = rules::near_cores(draft.inspection, port) as u32;
     if before > 0 && before + port.receive_queues().unwrap_or(0) > cores {
         draft.note(format!(
-            "{}: its queues and those of the interfaces before it are more than the {cores} cores of their node, so that they share some: \
-             fewer queues for each (ethtool -L) would part them",
+            "{}: its queues and those of the interfaces before it are more than the {cores} cores of their node, so that they share some: fewer queues for each (ethtool -L) would separate them",
             port.nic.name
         ));
     }
     for (number, cpu) in placed {
         let Some(irq) = port.irqs.iter().find(|irq| irq.number == number) else { continue };
         let reason = match design {
-            Design::Pairing => "a queue's reception and transmit completions on one core, a core a queue",
-            Design::Spread => "a queue's reception and transmit completions on different CPUs, on as many as there are",
-            Design::Smt => "reception on a core, transmit completions on its second thread",
+            Design::Pairing => "CPU of the interrupt: a queue's reception and transmit completions on one core, one core per queue",
+            Design::Spread => "CPU of the interrupt: a queue's reception and transmit completions on different CPUs, spread over all of them",
+            Design::Smt => "CPU of the interrupt: a queue's reception on a core, its transmit completions on the core's second thread",
         };
         let source = "Gasparakis and Waskiewicz 2010, figures 6 to 8; docs/theory/queues.md";
         let setting = interrupt(port, irq);
@@ -49,14 +48,13 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     let serves_both = |irq: &crate::inspect::Irq| irq.direction == Some(Direction::Both);
     if draft.wish.design == Some(Design::Spread) && port.queue_irqs().all(serves_both) {
         draft.note(format!(
-            "{}: each interrupt serves reception and transmit completions of its queue, so spread cannot part them: it only uses \
-             second threads of cores, too",
+            "{}: each interrupt serves reception and transmit completions of its queue, so spread cannot separate them: it only uses second threads of cores, too",
             port.nic.name
         ));
     }
     if let Some(pid) = draft.inspection.host.load.irqbalance_pid {
         draft.note(format!(
-            "irqbalance (pid {pid}) undoes the placing of interrupts of {}: stop it (systemctl stop irqbalance) or ban them",
+            "irqbalance (pid {pid}) moves the interrupts of {} again: stop it (systemctl stop irqbalance) or exclude them (--banirq)",
             port.nic.name
         ));
     }
@@ -96,7 +94,7 @@ pub(super) fn transmit_steering(draft: &mut Draft<'_>, port: &Port) {
     for (queue, cpus) in sets.iter().enumerate() {
         let cpus: Vec<u32> = cpus.iter().copied().collect();
         let setting = Setting::file(format!("/sys/class/net/{}/queues/tx-{queue}/xps_cpus", port.nic.name));
-        let reason = "a CPU transmits by the queue whose completions it takes";
+        let reason = "a CPU sends on the queue whose transmit completions it handles";
         let old = if port.nic.xps_cpus[queue].is_empty() { "0" } else { &port.nic.xps_cpus[queue] };
         draft.propose(setting, old, &cpu_mask(&cpus), reason, SCALING);
     }
@@ -125,11 +123,11 @@ pub(super) fn receive_steering(draft: &mut Draft<'_>, port: &Port) {
     let others: Vec<u32> = near.iter().copied().filter(|cpu| !busy.contains(cpu)).collect();
     let mask = if on { cpu_mask(if others.is_empty() { &near } else { &others }) } else { "0".to_owned() };
     let reason = if on && !few {
-        "the device raises no interrupts: what it receives is worked on by the CPU that sends it, unless RPS moves it"
+        "the device raises no interrupts: packets that it receives are processed on the CPU that sends them, unless RPS moves them"
     } else if on {
         "fewer queues than cores: protocol work goes to the CPUs that take no interrupt of this device"
     } else {
-        "each packet costs an interrupt between CPUs more, and its wait"
+        "without RPS no packet costs an interrupt between CPUs and its delay"
     };
     for (queue, old) in nic.rps_cpus.iter().enumerate() {
         let setting = Setting::file(format!("/sys/class/net/{}/queues/rx-{queue}/rps_cpus", nic.name));
@@ -156,7 +154,7 @@ fn flow_steering(draft: &mut Draft<'_>, port: &Port) {
     let Some(old) = draft.inspection.host.sysctls.get(table).filter(|_| !nic.rps_flow_counts.is_empty()) else {
         return;
     };
-    let reason = "RFS: protocol work goes where the application reads";
+    let reason = "RFS: protocol work is done on the CPU where the application reads";
     // One step serves all interfaces.
     if !draft.steps.iter().any(|step| step.setting == Setting::sysctl(table)) {
         draft.propose(Setting::sysctl(table), old, &RFS_FLOWS.to_string(), reason, SCALING);

@@ -90,7 +90,7 @@ pub(super) fn frequency(draft: &mut Draft<'_>) {
     }
     for (policy, governor) in &draft.inspection.host.cpu.policy_governors {
         let setting = Setting::file(format!("/sys/devices/system/cpu/cpufreq/{policy}/scaling_governor"));
-        let reason = "the CPU does not have to be seen busy first";
+        let reason = "the CPU runs at full frequency at once, not only after it has been busy";
         draft.propose(setting, governor, "performance", reason, "Documentation/admin-guide/pm/cpufreq.rst");
     }
 }

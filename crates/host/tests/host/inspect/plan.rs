@@ -383,5 +383,5 @@ fn ports_are_hashed() {
 fn what_spread_cannot_part_is_said() {
     let spread = Wish { design: Some(Design::Spread), ..wish(Objective::Throughput) };
     let plan = planned(&base(), &spread);
-    assert!(plan.notes.iter().any(|note| note.contains("spread cannot part them")), "{:?}", plan.notes);
+    assert!(plan.notes.iter().any(|note| note.contains("spread cannot separate them")), "{:?}", plan.notes);
 }

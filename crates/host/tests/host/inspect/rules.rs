@@ -197,7 +197,7 @@ fn memory_remote_node() {
     assert_eq!((found[0].severity, found[0].interface.as_deref()), (Severity::Warning, Some("eth0")));
     assert_eq!(
         found[0].evidence,
-        "memcached (pid 812) has 75 % of its 1024 MiB on other nodes than 0, where the device is"
+        "memcached (pid 812) has 75 % of its 1024 MiB on other NUMA nodes than node 0 of the device"
     );
     assert_eq!(found[0].commands[0], "migratepages 812 1 0");
     host.programs.remove(0);
@@ -232,7 +232,7 @@ fn rss_ports() {
         &fields("sd"),
         Aim::default(),
         &[
-            "UDP 4-tuple not hashed: the queue of udp4, udp6 is chosen by addresses only (sd); 4 receive queues are there",
+            "UDP 4-tuple not hashed: the queue of udp4, udp6 is chosen by addresses only (sd); the interface has 4 receive queues",
             "ethtool -N eth0 rx-flow-hash udp4 sdfn",
         ],
     );
@@ -367,7 +367,7 @@ fn time_squeeze() {
         Severity::Warning,
         &wide,
         Aim::default(),
-        &["only the time can bind", "netdev_budget_usecs=4000"],
+        &["only the time limit can end a round", "netdev_budget_usecs=4000"],
     );
     let findings = format!("{:?}", remarks(&wide, Aim::default()));
     assert!(!findings.contains("netdev_budget=131070"), "{findings}");
@@ -450,7 +450,7 @@ fn mtu_path() {
         Aim::default(),
         &["4 fragments made (FragCreates)", "tracepath"],
     );
-    triggers("mtu-path", Severity::Fault, &host(7, 9, 4), Aim::default(), &["5 lost for being too long"]);
+    triggers("mtu-path", Severity::Fault, &host(7, 9, 4), Aim::default(), &["5 packets lost because they were too long"]);
     silent("mtu-path", &host(5, 9, 1), Aim::default());
 }
 
@@ -468,7 +468,7 @@ fn mtu_narrow() {
         Severity::Note,
         &host(&path(1400, "discovery", 1500)),
         Aim::default(),
-        &["1400 of 1500 bytes to 192.0.2.1 by eth0", "path MTU discovery", "tracepath -n 192.0.2.1"],
+        &["MTU 1400 instead of 1500 bytes on the path to 192.0.2.1 by eth0", "path MTU discovery", "tracepath -n 192.0.2.1"],
     );
     let jumbo = host(&path(1500, "route", 9000));
     triggers("mtu-narrow", Severity::Warning, &jumbo, Aim::default(), &["1500 of 9000", "the route says so"]);

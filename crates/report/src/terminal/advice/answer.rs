@@ -26,7 +26,7 @@ pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidat
             (Some(lines), _) if lines.is_empty() => {
                 let device = advice.device.as_deref().unwrap_or("the device");
                 page.heading(&format!("COMMANDS{of}"));
-                page.paragraph(2, Tone::Plain, &format!("none: {device} is set so already"));
+                page.paragraph(2, Tone::Plain, &format!("none: {device} has these settings already"));
             }
             (Some(lines), _) => {
                 page.heading(&format!("COMMANDS{of}, as root"));
@@ -65,7 +65,7 @@ pub(super) fn verdict(page: &mut Page, advice: &Advice) {
         }
         Verdict::NotDecided => {
             page.paragraph(0, Tone::Alarm, &format!("At {load}: NOT DECIDED between {}", names.join(" and ")));
-            let hint = "The packets allowed did not tell them apart: allow more, or widen the indifference.";
+            let hint = "The packets allowed did not suffice to separate them: allow more (--packets-at-most), or raise --indifference.";
             page.paragraph(0, Tone::Plain, hint);
         }
         Verdict::NoneFeasible => {

@@ -67,7 +67,7 @@ pub(crate) fn verdict(report: &Rfc2544Report) -> String {
     let of = |size: &SizeReport| {
         let limit = match size.limit {
             Some(Limit::Tester) => " (limit: the tester)",
-            Some(Limit::Asked) => " (the highest load asked for)",
+            Some(Limit::Asked) => " (the highest load allowed, --max)",
             Some(Limit::Device) => "",
             None if size.forwarded_pps().is_none() && size.unfinished.is_some() => " (search ended early)",
             None if report.partial.is_some() && size.throughput.is_none() => " (not searched)",
@@ -94,7 +94,7 @@ pub(crate) fn doubt(report: &Rfc2544Report) -> Option<String> {
     let (void, all) =
         report.sizes.iter().fold((0, 0), |(void, all), size| (void + size.seen.void_trials, all + size.seen.trials));
     (void as f64 > MANY_VOID * all as f64).then(|| {
-        format!("In doubt: {void} of {all} trials are void, the sender or the sink was too slow: end other programs (top shows them), then repeat.")
+        format!("In doubt: {void} of {all} trials are void (do not count), because the sender or the sink was too slow: stop other programs (top shows them), then repeat.")
     })
 }
 

@@ -55,7 +55,7 @@ fn surprises(row: &StreamRow) -> Vec<String> {
     let shortfall = row.known.as_ref().and_then(Known::shortfall);
     let shortfall = shortfall.map(|shortfall| format!("goodput is {shortfall}"));
     let told = row.datagrams.map(|datagrams| datagrams.unreachable).filter(|told| *told > 0);
-    let told = told.map(|told| format!("{told} ICMP messages said that port or host was unreachable: it went on"));
+    let told = told.map(|told| format!("{told} ICMP messages said that port or host was unreachable; the transfer went on"));
     shortfall.into_iter().chain(told).collect()
 }
 
@@ -101,8 +101,7 @@ fn dropped(row: &StreamRow) -> Vec<String> {
     if let Some((dropped, sent)) = of_socket.filter(|(dropped, sent)| *dropped as f64 > DROPPED * *sent as f64) {
         let share = 100.0 * dropped as f64 / sent as f64;
         found.push(format!(
-            "{share:.1} % of the datagrams came and found no room in the receiver's socket: a faster receiver, or \
-             --receive-buffer (net.core.rmem_max)"
+            "{share:.1} % of the datagrams arrived but found no room in the receiver's socket buffer: use a faster receiver, or a larger --receive-buffer (net.core.rmem_max)"
         ));
     }
     found
@@ -123,7 +122,7 @@ fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
         let held = u64::from(held) / 2;
         let told = || {
             let held = units::print_bytes(held);
-            format!("the {which} buffer is {held}, less than asked for: net.core.{limit} limits it")
+            format!("the {which} buffer is {held}, less than requested: net.core.{limit} limits it")
         };
         (held < u64::from(asked)).then(told)
     });
