@@ -226,7 +226,10 @@ fn what_a_steady_load_cannot_tell_is_named_with_what_would_tell_it() {
     let result = learnt(&Fake::new(5, true_cliff_pps()).watch(&[0.3]));
     let said: Vec<&str> = result.missing.iter().map(|one| one.why.as_str()).collect();
     let fixed = said.iter().find(|why| why.contains("time per second")).unwrap_or_else(|| panic!("{said:?}"));
-    assert!(fixed.contains("the load changed by") && fixed.contains("% only") && fixed.contains("busy hour"), "{fixed}");
+    assert!(
+        fixed.contains("the load changed by") && fixed.contains("% only") && fixed.contains("busy hour"),
+        "{fixed}"
+    );
     let cliff = result.parts[0].cliff_pps.expect("a cliff all the same");
     assert!(cliff.covers(true_cliff_pps()), "{cliff:?}");
 }

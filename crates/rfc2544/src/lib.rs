@@ -135,8 +135,7 @@ fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
         notes.push(format!("trials may lose {loss_ratio} of the frames; RFC 2544's throughput allows none"));
     }
     if settings.tests.back_to_back && settings.max_pps.is_some() {
-        let bursts =
-            "--max does not apply to back-to-back: its bursts leave as fast as the sender can send";
+        let bursts = "--max does not apply to back-to-back: its bursts leave as fast as the sender can send";
         notes.push(bursts.to_owned());
     }
     if settings.frames.iter().any(|frame| matches!(frame, FrameSize::ImixFrom(_))) {

@@ -55,8 +55,10 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialShape, method: &str) -> Vec<Cost>
     let task = format!("regression of the application's time on packets, wake-ups and interrupts ({method})");
     let frames = format!("{LARGE_FRAME_BYTES}-byte frames against {}-byte frames", base.frame_bytes);
     let cold = "a socket kept full by 1.4 times the rough cliff, against the trial before it, median over pairs";
-    let handled = format!("interrupt handler time, and the time added to the application that it interrupts ({method})");
-    let resumed = format!("part of the interrupt cost: time added to the interrupted application beyond the handler ({method})");
+    let handled =
+        format!("interrupt handler time, and the time added to the application that it interrupts ({method})");
+    let resumed =
+        format!("part of the interrupt cost: time added to the interrupted application beyond the handler ({method})");
     let in_polls = format!(
         "interrupt handler time, and the time added to a poll that it interrupts: polls interrupted before their first packet against others ({method})"
     );

@@ -201,9 +201,10 @@ impl Nic {
             return self.parameters.is_empty().then(|| timers.to_owned());
         }
         match driver.rx_usecs {
-            Meaning::Rate if moderation.min_gap_s.is_some() => {
-                Some("how the hypervisor limits the interrupt rate: min_gap is the mean time between two interrupts".to_owned())
-            }
+            Meaning::Rate if moderation.min_gap_s.is_some() => Some(
+                "how the hypervisor limits the interrupt rate: min_gap is the mean time between two interrupts"
+                    .to_owned(),
+            ),
             Meaning::Rate if moderation.frames.is_some() => Some(
                 "what else makes the hypervisor interrupt, such as an idle guest; it waits at most 4 ms".to_owned(),
             ),

@@ -151,8 +151,7 @@ fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
         lines.push(line(row));
     }
     if many {
-        lines
-            .push(format!("  {} more figures without a significant difference", comparison.rows.len() - shown.len()));
+        lines.push(format!("  {} more figures without a significant difference", comparison.rows.len() - shown.len()));
     }
     page.block(&lines.join("\n"));
 }
@@ -284,7 +283,10 @@ pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
         Outcome::Failed => {
             let shown = comparison.rows.iter().filter(|row| row.bar.is_some_and(|bar| bar.shown)).count();
             let share = format::share_short(comparison.fail_if_slower.unwrap_or_default());
-            format!("FAILED: {shown} of {} rates and latencies are shown to be worse by more than {share}.", gate.figures)
+            format!(
+                "FAILED: {shown} of {} rates and latencies are shown to be worse by more than {share}.",
+                gate.figures
+            )
         }
         Outcome::Inconclusive => inconclusive(gate),
     };

@@ -80,7 +80,11 @@ fn against(page: &mut Page, report: &ForwardingReport) {
         rows.push([vec![base.frame.to_string()], others.iter().map(same).collect()].concat());
     }
     if !others.is_empty() {
-        table(page, &format!("AGAINST {} (RATIO MINUS 1, PAIRED BY ROUND, 95 % INTERVAL)", first.name.to_uppercase()), &rows);
+        table(
+            page,
+            &format!("AGAINST {} (RATIO MINUS 1, PAIRED BY ROUND, 95 % INTERVAL)", first.name.to_uppercase()),
+            &rows,
+        );
     }
 }
 

@@ -88,7 +88,9 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
             assumed(roofline, small)
         );
     }
-    format!("At most{with} {bounds}{measured}. These upper bounds are computed by formulas, without confidence intervals.")
+    format!(
+        "At most{with} {bounds}{measured}. These upper bounds are computed by formulas, without confidence intervals."
+    )
 }
 
 /// True if a row has a range, no checksum offload, and a cost per byte. Its bounds then include CPU time of checksums,

@@ -113,17 +113,17 @@ fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
         (Some(Limit::Tester), End::AboveVoid) => Some(
             "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device can forward more",
         ),
-        (Some(Limit::Tester), _) => {
-            Some("the tester is the limit: the device forwarded all frames that the tester can send, and can forward more")
-        }
+        (Some(Limit::Tester), _) => Some(
+            "the tester is the limit: the device forwarded all frames that the tester can send, and can forward more",
+        ),
         (_, End::BelowMinimum) => Some("even a thousandth of the highest load lost frames"),
         (_, End::SenderTooSlow) => Some("the sender did not reach even a thousandth of the highest load"),
-        (Some(Limit::Device), End::AboveMaximum | End::AboveSender | End::AboveVoid) => {
-            Some("the bounds are further apart than requested (--width): the tester did not reach the loads between them")
-        }
-        (_, End::OutOfTime) => {
-            Some("the bounds were not close enough after 30 full trials: the device's loss does not depend on the load alone")
-        }
+        (Some(Limit::Device), End::AboveMaximum | End::AboveSender | End::AboveVoid) => Some(
+            "the bounds are further apart than requested (--width): the tester did not reach the loads between them",
+        ),
+        (_, End::OutOfTime) => Some(
+            "the bounds were not close enough after 30 full trials: the device's loss does not depend on the load alone",
+        ),
         _ => None,
     }
 }

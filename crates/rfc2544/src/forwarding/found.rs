@@ -119,6 +119,9 @@ fn asked(experiment: &Forwarding, settings: &Settings) -> Vec<(String, String)> 
                 units::print_share(settings.loss_ratio)
             ),
         ),
-        fact("simulated", "one server, the router's CPU, with the costs measured there at half the throughput".to_owned()),
+        fact(
+            "simulated",
+            "one server, the router's CPU, with the costs measured there at half the throughput".to_owned(),
+        ),
     ]
 }

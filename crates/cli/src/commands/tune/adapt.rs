@@ -278,11 +278,10 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
         text += &format!("    {:>9}  {}  {}\n", format::quantity(*load_pps, Unit::Pps), side(interrupt), side(poll));
     }
     text += &match forecast.poll_leaves_more_from_pps {
-        Some(pps) => format!("  from {} on, polling leaves more CPU time than interrupts\n", format::quantity(pps, Unit::Pps)),
-        None => {
-            "  at none of these loads does polling leave more CPU time: these settings gain nothing\n"
-                .to_owned()
+        Some(pps) => {
+            format!("  from {} on, polling leaves more CPU time than interrupts\n", format::quantity(pps, Unit::Pps))
         }
+        None => "  at none of these loads does polling leave more CPU time: these settings gain nothing\n".to_owned(),
     };
     if let Some(cliff) = forecast.measured_cliff_pps.filter(|cliff| *cliff < up_pps) {
         text += &format!(

@@ -231,7 +231,10 @@ fn smt_pair(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let irqs: Vec<&Irq> = port.queue_irqs().collect();
     seen(
         Severity::Warning,
-        format!("two queues are served by the threads of one core (CPUs {}), while other cores serve no queue", names.join(" and ")),
+        format!(
+            "two queues are served by the threads of one core (CPUs {}), while other cores serve no queue",
+            names.join(" and ")
+        ),
         pin(&irqs, &best),
     )
 }

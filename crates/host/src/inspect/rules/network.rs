@@ -78,7 +78,11 @@ fn conntrack(inspection: &Inspection, _: &Aim) -> Option<Seen> {
         commands.insert(0, format!("sysctl -w net.netfilter.nf_conntrack_max={}", most * 2));
     }
     let forwards = if routes { "forwarding is on and " } else { "" };
-    seen(severity, format!("{forwards}conntrack is loaded; its table has {entries} of at most {most} connections"), commands)
+    seen(
+        severity,
+        format!("{forwards}conntrack is loaded; its table has {entries} of at most {most} connections"),
+        commands,
+    )
 }
 
 fn sockets(inspection: &Inspection, port: &Port, aim: &Aim) -> Option<Seen> {
@@ -153,7 +157,10 @@ fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
             Known::Discovery => "learned by path MTU discovery",
             Known::Connections => "its TCP connections use that",
         };
-        format!("MTU {} instead of {} bytes on the path to {}{by} ({how})", path.mtu_bytes, path.interface_mtu_bytes, path.destination)
+        format!(
+            "MTU {} instead of {} bytes on the path to {}{by} ({how})",
+            path.mtu_bytes, path.interface_mtu_bytes, path.destination
+        )
     });
     let told: Vec<String> = told.collect();
     let more = if paths.len() > TOLD { format!("; {} more", paths.len() - TOLD) } else { String::new() };

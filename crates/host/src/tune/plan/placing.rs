@@ -37,9 +37,15 @@ pub(super) fn interrupts(draft: &mut Draft<'_>, port: &Port) {
     for (number, cpu) in placed {
         let Some(irq) = port.irqs.iter().find(|irq| irq.number == number) else { continue };
         let reason = match design {
-            Design::Pairing => "CPU of the interrupt: a queue's reception and transmit completions on one core, one core per queue",
-            Design::Spread => "CPU of the interrupt: a queue's reception and transmit completions on different CPUs, spread over all of them",
-            Design::Smt => "CPU of the interrupt: a queue's reception on a core, its transmit completions on the core's second thread",
+            Design::Pairing => {
+                "CPU of the interrupt: a queue's reception and transmit completions on one core, one core per queue"
+            }
+            Design::Spread => {
+                "CPU of the interrupt: a queue's reception and transmit completions on different CPUs, spread over all of them"
+            }
+            Design::Smt => {
+                "CPU of the interrupt: a queue's reception on a core, its transmit completions on the core's second thread"
+            }
         };
         let source = "Gasparakis and Waskiewicz 2010, figures 6 to 8; docs/theory/queues.md";
         let setting = interrupt(port, irq);

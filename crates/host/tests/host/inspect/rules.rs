@@ -450,7 +450,13 @@ fn mtu_path() {
         Aim::default(),
         &["4 fragments made (FragCreates)", "tracepath"],
     );
-    triggers("mtu-path", Severity::Fault, &host(7, 9, 4), Aim::default(), &["5 packets lost because they were too long"]);
+    triggers(
+        "mtu-path",
+        Severity::Fault,
+        &host(7, 9, 4),
+        Aim::default(),
+        &["5 packets lost because they were too long"],
+    );
     silent("mtu-path", &host(5, 9, 1), Aim::default());
 }
 
@@ -468,7 +474,11 @@ fn mtu_narrow() {
         Severity::Note,
         &host(&path(1400, "discovery", 1500)),
         Aim::default(),
-        &["MTU 1400 instead of 1500 bytes on the path to 192.0.2.1 by eth0", "path MTU discovery", "tracepath -n 192.0.2.1"],
+        &[
+            "MTU 1400 instead of 1500 bytes on the path to 192.0.2.1 by eth0",
+            "path MTU discovery",
+            "tracepath -n 192.0.2.1",
+        ],
     );
     let jumbo = host(&path(1500, "route", 9000));
     triggers("mtu-narrow", Severity::Warning, &jumbo, Aim::default(), &["1500 of 9000", "the route says so"]);

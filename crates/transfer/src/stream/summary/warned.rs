@@ -55,7 +55,8 @@ fn surprises(row: &StreamRow) -> Vec<String> {
     let shortfall = row.known.as_ref().and_then(Known::shortfall);
     let shortfall = shortfall.map(|shortfall| format!("goodput is {shortfall}"));
     let told = row.datagrams.map(|datagrams| datagrams.unreachable).filter(|told| *told > 0);
-    let told = told.map(|told| format!("{told} ICMP messages said that port or host was unreachable; the transfer went on"));
+    let told =
+        told.map(|told| format!("{told} ICMP messages said that port or host was unreachable; the transfer went on"));
     shortfall.into_iter().chain(told).collect()
 }
 
