@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# build.sh: builds the program for release; a first build says on stderr how long it takes and how far it is.
+# build.sh: builds the program for release. During a first build, it prints the expected time and the progress to
+# stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target="${CARGO_TARGET_DIR:-target}"
 [[ ! -e "$target/release/netcliff" ]] || exec scripts/cargo.sh build --release -p netcliff
 
 echo "build: compiling netcliff and its libraries; about 4 minutes on two CPUs" >&2
-# A terminal has cargo's own progress bar; a log has a line each half minute.
+# On a terminal, cargo shows a progress bar. Elsewhere, a line is printed every 30 s.
 if [[ ! -t 2 ]]; then
     (
-        # The pause outlives this script: it must not hold the log open.
+        # `sleep` can outlive this script, so its output is redirected: otherwise it would hold the log open.
         while sleep 30 >/dev/null 2>&1; do
             printf 'build: %s libraries compiled after %s s\n' \
                 "$(find "$target/release/deps" -name '*.rlib' 2>/dev/null | wc -l)" "$SECONDS" >&2

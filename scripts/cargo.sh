@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cargo.sh ARGUMENTS...: runs the cargo that setup.sh chose, without the `ebpf` feature where it cannot be built.
+# cargo.sh ARGUMENTS...: runs the cargo that setup.sh chose, without the feature `ebpf` if the eBPF programs cannot be
+# built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/env.sh

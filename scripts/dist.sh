@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# dist.sh [--arch x86_64|aarch64]... [--check]: fills dist/ with what a release is made of: for each processor (default: both) a tar
-# with the static binary, man pages, completions and licences, a .deb, an .rpm and an SBOM; one OCI image; SHA256SUMS.
-# The same commit and toolchain make the same bytes: --check builds all a second time, from a clone elsewhere, and compares.
-# Needs what `make build` needs, the Rust target of each processor (rustup), python3 with venv, dpkg-deb, rpmbuild; zig is fetched
-# (scripts/lib/dist-tools.txt). On another processor than this one's the binary is tried in qemu-user where that is installed.
+# dist.sh [--arch x86_64|aarch64]... [--check]: builds the files of a release in dist/. For each processor (default:
+# both): a tar with the static binary, man pages, completions and licences, a .deb, an .rpm and an SBOM. In addition,
+# one OCI image and SHA256SUMS. The same commit and toolchain give identical files: --check builds everything a second
+# time, from a clone in another directory, and compares. Needs the programs that `make build` needs, the Rust target of
+# each processor (rustup), python3 with venv, dpkg-deb and rpmbuild. zig is downloaded (scripts/lib/dist-tools.txt). The
+# binary of another processor is tested in qemu-user if that is installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/env.sh
@@ -47,7 +48,7 @@ out="$PWD/dist"
 rm -rf "$out"
 mkdir -p "$out" "$build"
 
-# How a binary of this processor runs here; nothing where it does not.
+# runner ARCH: prints the command that runs a binary of this processor; nothing if there is none.
 runner() {
     if [[ "$1" == "$(uname -m)" ]]; then
         printf 'env'
@@ -57,7 +58,7 @@ runner() {
 }
 
 images=()
-# The binary of this machine, once it is built.
+# The binary for this machine, once it is built.
 NETCLIFF_HERE=""
 for arch in "${arches[@]}"; do
     target="$arch-unknown-linux-musl"
@@ -74,7 +75,7 @@ for arch in "${arches[@]}"; do
     else
         say "the $arch binary is not tried: qemu-$arch-static is not installed"
     fi
-    # Pages and completions are the same on both.
+    # Man pages and completions do not depend on the processor.
     [[ "$arch" != "$(uname -m)" ]] || export NETCLIFF_HERE="$build/netcliff-$arch"
     tree="$build/tree-$arch"
     scripts/dist/stage.sh "$build/netcliff-$arch" "$target" "$tree" "$run"

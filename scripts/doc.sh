@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# doc.sh: builds the book (book.toml, docs/) into target/book; open target/book/index.html. Installs mdbook where it is missing.
-# Links are checked by `cargo nextest run -p netcliff-report -E 'test(links)'`, which is part of `make test`.
+# doc.sh: builds the book (book.toml, docs/) in target/book; open target/book/index.html. Installs mdbook if it is
+# missing. `cargo nextest run -p netcliff-report -E 'test(links)'`, which is part of `make test`, checks the links.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/env.sh
@@ -8,7 +8,7 @@ source scripts/lib/env.sh
 
 say() { echo "doc: $*" >&2; }
 
-# mdbook as a ready binary, by pip with a fixed hash, in a directory of the build's own.
+# Installs the binary of mdbook, by pip with a fixed hash, in a directory of the build.
 install_mdbook() {
     local dir
     dir="$(tools_dir)"
@@ -18,7 +18,7 @@ install_mdbook() {
         -r scripts/lib/doc-tools.txt </dev/null >&2
 }
 
-# Compiling it takes minutes: only where there is no binary for this machine.
+# Compiles mdbook, which takes minutes. Used only if there is no binary for this machine.
 compile_mdbook() {
     say "mdbook cannot be had as a binary here: compiling it (minutes)"
     find_cargo && "$CARGO" install --quiet --locked --no-default-features --root "$(tools_dir)" mdbook@0.5.4 </dev/null >&2
@@ -31,12 +31,12 @@ command -v mdbook >/dev/null || install_mdbook || compile_mdbook || {
 
 book=target/book
 rm -rf "$book"
-# mdbook reports what a page cannot include, and goes on.
+# mdbook reports pages that cannot be included, but does not fail.
 said="$(mdbook build 2>&1)" || { echo "$said" >&2; exit 1; }
 if grep -E 'ERROR|WARN' <<<"$said" >&2; then
     exit 1
 fi
-# Pages link to experiments as they stand in the repository, beside docs/.
+# Pages link to experiments by their path in the repository, next to docs/.
 cp -r experiments "$book/experiments"
 cat >"$book/index.html" <<'HTML'
 <!DOCTYPE html>

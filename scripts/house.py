@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""house.py: the shape of the sources, and the bars it is held to: tracked files, lines by crate, files below 60 lines, arrows backwards and
-circles of modules within each crate (from `use` and paths in code; tests left out). A module is a file; an arrow is a name that one file takes from
-another. Arrows backwards are the fewest whose removal leaves no circle; between crates there are none (cargo, scripts/checks/arrows.sh).
-Prints a table and the bars; --circles also lists the files of each circle and its arrows backwards, --small the small files.
---check prints circles only, and fails where there are some."""
+"""house.py: measures the structure of the sources and its limits: tracked files, lines per crate, files below 60 lines,
+and within each crate backward arrows and cycles of modules (from `use` and paths in code, without tests).
+
+A module is a file. An arrow means that one file uses a name of another. Backward arrows are the fewest arrows whose
+removal leaves no cycle. Between crates there are none (cargo and scripts/checks/arrows.sh ensure that). Prints a table
+and the limits. --circles also lists the files of each cycle and its backward arrows, --small the small files. --check
+prints only cycles, and fails if there are any."""
 
 import itertools
 import pathlib
@@ -14,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SMALL = 60
 MOST_FILES = 1700
-# Circles up to this size are ordered exactly: 5040 orders.
+# Cycles up to this size are ordered exactly (at most 5040 orders).
 EXACT = 7
 
 
@@ -38,7 +40,7 @@ def code(text):
 
 
 def flattened(tree, prefix=()):
-    """The paths of a `use` tree: a::{b, c::d} is a::b and a::c::d."""
+    """The paths of a `use` tree: `a::{b, c::d}` gives a::b and a::c::d."""
     tree = tree.strip()
     depth, start, items = 0, 0, []
     for i, char in enumerate(tree):
@@ -75,7 +77,7 @@ def arrows(src):
             target = tuple(base) + tuple(parts)
             while target and target not in files:
                 target = target[:-1]
-            # A door re-exports its parts: an arrow to or from it is no dependency of its own.
+            # A parent module re-exports its parts, so an arrow to a parent of the module is not counted.
             if target in files and target != module and target != module[: len(target)]:
                 found[module].add(target)
     return found
@@ -122,7 +124,8 @@ def check():
 
 
 def backwards(graph, part):
-    """The fewest arrows of a circle that run back in some order of its modules; in a large circle, those of the order by arrows out."""
+    """The fewest arrows of a cycle that point backwards in some order of its modules. For a large cycle, only the order
+    by number of outgoing arrows is tried."""
     inside = {(one, other) for one in part for other in graph[one] if other in part}
     orders = itertools.permutations(part) if len(part) <= EXACT else [sorted(part, key=lambda module: -len(graph[module] & set(part)))]
     return min(([(one, other) for one, other in inside if order.index(one) > order.index(other)] for order in orders), key=len)

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# measured.sh wire|web [--record]: exit 0 where a part of the tree, as it lies there, is what its slow tests last passed with, else 1.
-#   wire  what measures: where it changed, `make test` runs all paced tests (which records it, when they passed; make measure, too)
-#   web   the page and what answers it: where it changed, `make test` runs the explorer in browsers (which records it, when that passed)
-# The hashes stand in scripts/measured.txt, which is committed; --record writes one.
+# measured.sh wire|web [--record]: exit code 0 if a part of the tree, in its present state, is the state with which its
+# slow tests last passed; otherwise 1.
+#   wire  the code that measures: if it has changed, `make test` runs all paced tests, and records the state when they
+#         pass (so does `make measure`)
+#   web   the page and the code that answers it: if they have changed, `make test` runs the explorer in browsers, and
+#         records the state when it passes
+# The hashes of the states are in scripts/measured.txt, which is committed. --record writes one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
@@ -16,7 +19,7 @@ web) parts=(web crates/wasm crates/core crates/model crates/sim crates/report) ;
     exit 2
     ;;
 esac
-# Files as they lie there, also those that are not committed yet.
+# Hashes the files in their present state, including files that are not committed yet.
 hash="$(git ls-files -z --cached --others --exclude-standard -- "${parts[@]}" | sort -zu | while IFS= read -r -d '' file; do
     [[ ! -f "$file" ]] || sha256sum -- "$file"
 done | sha256sum | cut -d' ' -f1)"

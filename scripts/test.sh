@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# test.sh [check|test|measure]: the checks of the project, in named steps (default: test). All steps run, also after a failure, unless
-# Cargo.lock is stale: then no step would test what is committed.
-#   check    the inner loop: format, clippy, tests that take no rights and make no namespaces
-#   test     what accepts a change: check, scripts, licences, documentation, testbeds, a thinned grid, the browser where the page changed
+# test.sh [check|test|measure]: runs the checks of the project in named steps (default: test). All steps run, even after
+# a failure, unless Cargo.lock is stale: in that case no step would test the committed state.
+#   check    during development: format, clippy, tests that need neither privileges nor namespaces
+#   test     to accept a change: check, scripts, licences, documentation, testbeds, a part of the grids, the browser if
+#            the page has changed
 #   measure  before a release: paced tests, whole grids, the browsers, Python, BSD
-# Ends with what was skipped and two lines,
-# "steps: N passed, N failed, N skipped" and the same for tests; exit 1 when a step failed.
-# STEP_TIMEOUT_S bounds each step [s], so that a hang has a name. NETCLIFF_REQUIRE=all (or names of needs, such as
-# programs,netns,ebpf,xdp,uring) makes a skip for want of them a failure.
+# Ends with the list of skipped tests and steps, and two lines: "steps: N passed, N failed, N skipped", and the same for
+# tests. Exit code 1: a step failed.
+# STEP_TIMEOUT_S limits the time of each step [s], so that a hanging step is named. NETCLIFF_REQUIRE=all (or names of
+# needs, such as programs,netns,ebpf,xdp,uring) turns a skip for lack of these needs into a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/env.sh
@@ -17,7 +18,7 @@ find_cargo || {
     exit 1
 }
 
-# Where clang is there, CI does not accept eBPF programs that fail to compile (elsewhere that is a warning).
+# In CI with clang, eBPF programs that do not compile are an error (elsewhere a warning).
 if [[ "${CI:-}" == true ]] && ebpf_wanted && ebpf_buildable; then
     export NETCLIFF_REQUIRE_BPF=1
 fi
@@ -32,11 +33,12 @@ skipped=0
 failures=()
 tests_passed=0
 tests_failed=0
-# Tests add a line for each need that was missing (crates/testkit), and so do scripts of which a part was (scripts/lib/skip.sh).
+# Tests add a line for each need that is missing (crates/testkit), and so do scripts that skip a part
+# (scripts/lib/skip.sh).
 NETCLIFF_SKIPPED_FILE="$(mktemp)"
 export NETCLIFF_SKIPPED_FILE
 
-# The step runs in a process group of its own (timeout makes it), so Ctrl-C has to be passed on.
+# timeout puts the step in a separate process group, so Ctrl-C must be passed on to it.
 interrupted() {
     [[ -z "$running" ]] || kill -TERM "$running" 2>/dev/null || true
     exit 130
@@ -44,21 +46,21 @@ interrupted() {
 trap interrupted INT TERM
 trap 'rm -rf "$log" "$collected" "$NETCLIFF_SKIPPED_FILE" ${memory:+"$memory"}' EXIT
 
-# Hundreds of tests lay out trees of small files: in memory that takes a third of the time that a disk takes (4 GiB are far more than
-# they use). A TMPDIR of the caller's stays.
+# Hundreds of tests create trees of small files. In memory they take a third of the time on a disk. 4 GiB are far more
+# than they use. If the caller set TMPDIR, it is not changed.
 memory=""
 use_memory() {
     [[ -z "${TMPDIR:-}" && "$(stat -f -c %T /dev/shm 2>/dev/null)" == tmpfs ]] || return 0
     (($(stat -f -c '%a * %S' /dev/shm) >= 4 << 30)) || return 0
     memory="$(mktemp -d /dev/shm/netcliff-test.XXXXXX)"
-    # As /tmp: programs that tests run as another user find their files there.
+    # The mode of /tmp: programs that tests run as another user find their files there.
     chmod 1777 "$memory"
-    # Tests run programs that they wrote: not where it is mounted with noexec.
+    # Tests run programs that they wrote, so a file system that is mounted with noexec is not used.
     cp /bin/true "$memory/true"
     ! "$memory/true" 2>/dev/null || export TMPDIR="$memory"
 }
 
-# skip NAME REASON
+# skip NAME REASON: records a step as skipped.
 skip() {
     printf '=== %s\nSKIPPED: %s: %s\n' "$1" "$1" "$2"
     echo "SKIPPED: $1: $2" >>"$collected"
@@ -72,7 +74,8 @@ step() {
     printf '=== %s\n' "$name"
     timeout --kill-after=10 "$step_timeout_s" "$@" >"$log" 2>&1 </dev/null &
     running=$!
-    # In the background: a signal to this script waits for what runs in the foreground, but ends a `wait`.
+    # The output is shown in the background: a signal handler of this script runs only after a foreground command has
+    # ended, but interrupts `wait`.
     tail -n +1 -f -s 0.2 --pid="$running" "$log" &
     shown=$!
     wait "$running" || status=$?
@@ -90,7 +93,7 @@ step() {
     failures+=("$name")
 }
 
-# Adds the tests that the log of a step names: the last summary of cargo-nextest, and each of `cargo test`.
+# Adds the numbers of tests in the log of a step: the last summary of cargo-nextest, and each summary of `cargo test`.
 count_tests() {
     local passed_here failed_here
     read -r passed_here failed_here < <(awk '
@@ -104,10 +107,10 @@ count_tests() {
 
 cargo() { scripts/cargo.sh "$@"; }
 
-# Fails when Cargo.lock does not fit the manifests; also downloads what the later steps need.
+# Fails if Cargo.lock does not fit the manifests. Also downloads the packages that later steps need.
 check_lockfile() {
     step "lock file" scripts/cargo.sh fetch --locked
-    # The fuzz targets are a workspace of their own, which the other steps do not build.
+    # The fuzz targets are a separate workspace, which the other steps do not build.
     step "lock file of fuzz/" scripts/cargo.sh fetch --locked --manifest-path fuzz/Cargo.toml
 }
 
@@ -134,7 +137,7 @@ check_deny() {
     fi
 }
 
-# Warnings are errors, but for those of a clippy that is newer than the one that found nothing here.
+# Warnings are errors, except those of a clippy that is newer than the version that was last checked to find nothing.
 check_clippy() {
     local -a deny=(-D warnings)
     if ! version_at_least "$(checked_rust)" "$(cargo_version "$CARGO")"; then
@@ -142,7 +145,8 @@ check_clippy() {
         deny=()
     fi
     step "clippy" scripts/cargo.sh clippy --workspace --all-targets --locked -- "${deny[@]}"
-    # Its two halves have to offer the same: a workspace build takes only one of them.
+    # The variants with and without eBPF must offer the same interface. A build of the workspace contains only one of
+    # them.
     step "host without eBPF" scripts/cargo.sh check --locked --no-default-features -p netcliff-host
 }
 
@@ -155,7 +159,8 @@ check_wasm() {
     fi
 }
 
-# The page in a browser; 77 is "skipped" there. `changed`: only where what the page shows is not what it last passed with.
+# Runs the page in a browser; exit code 77 of the script means skipped. `changed`: only if the page or the code that
+# answers it has changed since this last passed.
 check_web() {
     local reason status=0 before="$failed"
     if [[ "${1:-}" == changed ]] && scripts/measured.sh web; then
@@ -171,10 +176,10 @@ check_web() {
     fi
 }
 
-# The Python package; 77 is "skipped" there.
+# Runs the tests of the Python package; exit code 77 of the script means skipped.
 check_python() {
     local reason status=0
-    # Its wheel has parts of the program compiled once more: four minutes, which every run of CI cannot give.
+    # The wheel compiles parts of the program again. That takes four minutes, which is too long for every run of CI.
     if [[ -z "${NETCLIFF_PYTHON:-}" ]]; then
         skip "the Python package" "NETCLIFF_PYTHON=1 runs its tests (ten minutes and more)"
         return
@@ -194,8 +199,8 @@ summary() {
     for name in "${failures[@]}"; do
         echo "FAILED: $name"
     done
-    # A test with several needs, or several parts, is one test; where a need is required, it is a failure instead. A line of a script is of a
-    # part of a step, and no test.
+    # A test that lacks several needs or skips several parts counts once. If a need is required, the test has failed
+    # instead. Lines of scripts are left out, because they belong to parts of steps.
     tests_skipped="$(sed -n '/^SKIPPED: scripts\//d; s/^SKIPPED: \([^:]*\(::[^:]\+\)*\): .*/\1/p' "$NETCLIFF_SKIPPED_FILE" | sort -u | wc -l)"
     echo "total time: $SECONDS s"
     echo "steps: $passed passed, $failed failed, $skipped skipped"
@@ -211,7 +216,7 @@ if [[ "$failed" != 0 ]]; then
 fi
 tier="${1:-test}"
 
-# tests PROFILE: the tests of a profile of .config/nextest.toml.
+# tests PROFILE: runs the tests of a profile of .config/nextest.toml.
 tests() { step "tests" scripts/cargo.sh nextest run --workspace --locked --no-fail-fast --color never --profile "$1"; }
 
 case "$tier" in
@@ -232,7 +237,7 @@ test)
     check_clippy
     step "documentation" env RUSTDOCFLAGS="-D warnings" scripts/cargo.sh doc --workspace --no-deps --locked
     use_memory
-    # What measures has to be measured again where it has changed since it last was: scripts/measured.sh.
+    # If the code that measures has changed since the paced tests last passed, they run again (scripts/measured.sh).
     if scripts/measured.sh wire; then
         tests default
     else

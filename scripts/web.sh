@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# web.sh: builds the explorer into web/dist, which is committed, so that building netcliff needs no node: the engine for the browser
-# (Rust for wasm32-unknown-unknown), its JavaScript side, the page. WASM=0 leaves the engine as it is and builds the page alone (seconds).
+# web.sh: builds the explorer in web/dist: the engine for the browser (Rust for wasm32-unknown-unknown), its JavaScript,
+# the page. web/dist is committed, so that building netcliff does not need node. WASM=0 builds only the page and leaves
+# the engine unchanged (seconds).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/env.sh

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""run.py NETCLIFF [ROUNDS] [KPPS,KPPS,..]: `tune adapt --up 40kpps --down 30kpps` against both its parts, by turns, on a veth pair of its own: UDP
-of 64-byte frames from CPU 0 to CPU 1, 1000 requests a second next to it for the one-way latency, and a program of idle priority on CPU 1 for what
-is left of it. A line of JSON a measurement, then the medians (docs/how-to/adapt.md). Needs root, two CPUs and a quiet machine; ten seconds a
-measurement."""
+"""Compares `tune adapt --up 40kpps --down 30kpps` with interrupts alone and with polling alone (docs/how-to/adapt.md).
+
+    run.py NETCLIFF [ROUNDS] [KPPS,KPPS,..]
+
+It runs between two namespaces joined by a veth pair. The load is UDP in 64-byte frames from CPU 0 to CPU 1. Beside it, 1000 requests/s
+measure the one-way latency, and a program of idle priority on CPU 1 measures the CPU time that is left. The three
+methods take turns. Prints one line of JSON per measurement, then the medians. A measurement takes 10 s. Needs root, two
+CPUs and a quiet machine."""
 
 import json
 import os
@@ -29,7 +33,7 @@ def run(*words):
 
 
 def soak(seconds):
-    """What a program of idle priority counts on CPU 1 in this time."""
+    """Counts per second of a loop that runs on CPU 1 at idle priority for `seconds`."""
     code = (
         "import os, time\nos.sched_setaffinity(0, {1}); os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"
         f"end, count = time.monotonic() + {seconds}, 0\n"

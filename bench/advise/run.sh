@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# run.sh NETCLIFF [OUT]: the questions of docs/theory/figures.md, "The conclusions of section 5.2". One file a question goes to OUT (results/).
+# run.sh NETCLIFF [OUT]: runs the questions of docs/theory/figures.md, "The conclusions of section 5.2". Writes one file
+# per question to OUT (results/).
 set -uo pipefail
 netcliff="$(realpath "${1:?the netcliff binary}")"
 out="${2:-$(dirname "${BASH_SOURCE[0]}")/results}"
 mkdir -p "$out"
 
-# ask NAME ARGUMENTS: the page, and what was said on stderr; a verdict other than `picked` (exit code 1) is an answer too.
+# ask NAME ARGUMENTS: writes the page, standard error and the exit code to a file. Exit code 1 (another verdict than
+# `picked`) is a valid answer.
 ask() {
     local name="$1"
     shift

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Does a poll that used its budget hand over to another round? run.sh OUT: traces 2.5 s of UDP into a veth pair that is steered to CPU 1,
-# with net.core.netdev_budget 300 and 1, and counts polls a round of NET_RX. Needs root, two CPUs and tracefs; sets the budget back.
+# run.sh OUT: shows whether a NAPI poll that used its whole budget ends the round of NET_RX. Traces 2.5 s of UDP into a
+# veth pair that is steered to CPU 1, with net.core.netdev_budget at 300 and at 1, and counts polls per round. Needs
+# root, two CPUs and tracefs. Restores the budget at its end.
 set -euo pipefail
 out="${1:?usage: run.sh OUT}"
 mkdir -p "$out"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# aarch64.sh ARM X86: what the aarch64 program of make dist does in qemu-user, beside that of this x86-64 machine. Answers of model and
-# simulator have to be the same but for their provenance; traffic goes over loopback.
+# aarch64.sh ARM X86: runs the aarch64 program of `make dist` in qemu-user and compares it with the x86-64 program on
+# this machine. Answers of model and simulator must be equal except for their provenance. Traffic between the two uses
+# loopback.
 set -euo pipefail
 arm=(qemu-aarch64-static "$1") x86=("$2")
 dir="$(mktemp -d)"
@@ -8,7 +9,7 @@ agent=""
 trap '[[ -z "$agent" ]] || kill "$agent" 2>/dev/null || true; rm -rf "$dir"' EXIT
 export XDG_DATA_HOME="$dir/data" XDG_RUNTIME_DIR="$dir"
 
-# The first lines of what a program answers.
+# Prints the first lines of a program's output, and its exit code.
 show() {
     local name="$1" status=0
     shift

@@ -1,6 +1,6 @@
 #!/bin/bash
-# a minute of Debian's Prometheus scraping watch and agent, every 5 s
-# prometheus.sh BINARY DIR CONTRIB (absolute paths): DIR gets its files, CONTRIB has the alert rules
+# prometheus.sh BINARY DIR CONTRIB (absolute paths): Debian's Prometheus scrapes `watch` and an agent every 5 s for a
+# minute. Output files are written to DIR. CONTRIB contains the alert rules (prometheus/alerts.yml).
 cd "$2"; rm -rf data; N=$1; contrib=$3
 cat > prom.yml <<X
 global: {scrape_interval: 5s}

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The ledger: 50 trials of each kind of drop, provoked, and what it costs to trace drops, in pairs of trials. Needs root and two CPUs.
+# Tests the ledger with 50 trials of each kind of drop, which the tests provoke, and measures the cost of tracing drops
+# with pairs of trials. Needs root and two CPUs.
 #
 #   bench/drops/run.sh [DIRECTORY FOR RESULTS]
 #
-# TRIALS (50), PAIRS (30), SECONDS_A_TRIAL (1) and LOADS ("300000 900000") of the environment are others' numbers.
+# Environment variables change the defaults: TRIALS (50), PAIRS (30), SECONDS_A_TRIAL (1), LOADS ("300000 900000").
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 into=${1:-bench/drops/results}

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Repeatability of `netcliff find` and of its predictions, on the netns testbed of this machine (root, two CPUs, nothing else running).
+"""Measures the repeatability of `netcliff find` and of its predictions on the netns testbed of this machine. Needs
+root, two CPUs, and no other program running.
 
 Usage: run.py OUTDIR [RUNS [PART...]]
-  RUNS   runs of each kind (default 10)
-  PART   quick: find --quick; full: find, and find --quick --idle as-configured, interleaved; check: the set-ups of --check, three runs
-         each; none: no runs. Default: quick, full and check, in this order.
-About 15 minutes, 75 minutes and 45 minutes. Raw findings go to OUTDIR as JSON, one a run; a run whose finding is there already is not
-made again, so that a series that was broken off goes on. Last comes a summary of all findings in OUTDIR: spread of the cliff, coverage of
-its intervals, errors of prediction. NETCLIFF names the program (default: target/release/netcliff of this checkout).
+  RUNS   number of runs of each kind (default 10)
+  PART   quick: find --quick; full: find, and find --quick --idle as-configured, interleaved; check: the set-ups of
+         --check, three runs each; none: no runs. Default: quick, full and check, in this order.
+The parts take about 15, 75 and 45 minutes. Each run writes its raw finding to OUTDIR as JSON. A run whose finding
+exists is not repeated, so that an interrupted series can be continued. At the end, a summary of all findings in OUTDIR
+is printed: spread of the cliff, coverage of its intervals, errors of prediction. NETCLIFF names the program (default:
+target/release/netcliff of this checkout).
 """
 import datetime
 import json
@@ -26,7 +28,7 @@ def output(*command):
 
 
 def one(out, name, *options):
-    """A run that finds no cliff still prints its finding: exit code 1 does not end the series."""
+    """Makes one run. A run that finds no cliff still prints its finding, so exit code 1 does not end the series."""
     if is_made(out, name):
         return
     code, took_s = find(out, name, options)
@@ -56,7 +58,7 @@ def check(out, _):
 
 
 def value(figure):
-    """A figure is a number, or an object with its interval, or absent."""
+    """The value of a figure, which is a number, an object with its interval, or absent."""
     return figure.get("value") if isinstance(figure, dict) else figure
 
 
@@ -76,7 +78,7 @@ def cv(values):
 
 
 def by_speed(name, runs):
-    """The spread of the host's own cliff after division by the run's own speed figures, where each run has them."""
+    """Prints the spread of the host's own cliff divided by the run's own speed figures, if each run has them."""
     cliffs = [(value(run["cliff_pps"].get("wire")), run.get("speed") or {}) for _, run in runs]
     for what, normed in (
         ("1 / service demand (CPU time a packet)", lambda cliff, speed: cliff * value(speed["demand_s"])),
@@ -95,14 +97,15 @@ def by_speed(name, runs):
 
 
 def covers(run, normed, pooled):
-    """Whether the interval of the host's own cliff holds what all runs have in common, at this run's speed."""
+    """Whether the interval of the host's own cliff, normalised by this run's speed, contains the median of all runs."""
     bounds, speed = (run.get("searches") or {}).get("own", {}), run.get("speed") or {}
     return normed(bounds.get("lower_pps", 0.0), speed) <= pooled <= normed(bounds.get("upper_pps", math.inf), speed)
 
 
 def by_search(name, runs):
-    """The same with each search's bounds by the service demand of its own trials: the speed changes within a run, too. The interval of a
-    run is from the lowest of its searches' lower bounds to the highest of their upper ones, as find states it up to seven searches."""
+    """Like `by_speed`, but normalises the bounds of each search by the service demand of that search's trials, because
+    the speed changes within a run too. The interval of a run reaches from the lowest lower bound of its searches to the
+    highest upper bound, as `find` reports it for up to seven searches."""
     told = []
     for _, run in runs:
         searches = (run.get("searches") or {}).get("own", {}).get("searches", [])

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# run.sh NETCLIFF DATA: the share that `netcliff headroom` shows at the measured maximum of dnsmasq (dnsperf; then an open loop beyond it), nginx (wrk)
-# and memcached: server on CPU 1, client on CPU 0, two namespaces. DATA is an XDG_DATA_HOME whose store has a `find --quick` of this host.
-# Needs root and Debian's dnsmasq, dnsperf, nginx, wrk, memcached. 28 November 2026, one run: 100, 132 (overloaded), 99.5 and 99 %.
+# run.sh NETCLIFF DATA: prints the CPU share that `netcliff headroom` shows at the measured maximum of dnsmasq (by
+# dnsperf, then by an open loop that overloads it), nginx (by wrk) and memcached. The server is on CPU 1, the client on
+# CPU 0, in two namespaces. DATA is an XDG_DATA_HOME whose store contains a `find --quick` of this host. Needs root and
+# Debian's dnsmasq, dnsperf, nginx, wrk and memcached. Results of one run on 28 November 2026: 100, 132 (overloaded),
+# 99.5 and 99 %.
 set -u
 NC="$(realpath "$1")"; S="$(mktemp -d)"; export XDG_DATA_HOME="${2:-$S}" NETCLIFF_STATE_DIR="$S/state"; mkdir -m 700 "$S/state"
 pids=()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# run.sh NETCLIFF [WORK_US] [BATCH] [HOLD_MS]: `learn` at 20, 35 and 50 % of a cliff that is measured right before, on a pair of namespaces joined by
-# veth. Sender and server are not netcliff's (traffic.c); both have real-time priority, so that
-# what else runs on the machine disturbs them little. Prints a line for the cliff and one a watch. Needs root, gcc and two CPUs; under 2 minutes.
+# run.sh NETCLIFF [WORK_US] [BATCH] [HOLD_MS]: runs `learn` at 20, 35 and 50 % of a cliff that is measured just before,
+# in two namespaces joined by veth. The sender and the server come from traffic.c instead of netcliff. Both have
+# real-time priority, so that other programs hardly disturb them. Prints one line for the cliff and one per load. Needs
+# root, gcc and two CPUs. Takes less than 2 minutes.
 set -euo pipefail
 netcliff="$(realpath "$1")"
 work_us="${2:-1.5}" batch="${3:-4}" hold_ms="${4:-0}" for_s="${FOR_S:-20}"
@@ -34,7 +35,7 @@ read_datagrams() { ip netns exec "$rcv" awk '/^Udp: [0-9]/ { print $2 }' /proc/n
 burst() { ip netns exec "$snd" taskset -c 0 chrt -f 50 "$dir/traffic" burst 10.53.0.2 5353 "$1" "$2" "$batch" "$3" "$4"; }
 ping_once() { ip netns exec "$snd" ping -c1 -W1 10.53.0.2 >/dev/null; }
 ping_once
-# Loss at a load; the sender's own shortfall is in what it prints.
+# Prints the share of the sent datagrams that were lost, and the rate that the sender reached (datagrams/s).
 lost() {
     local before after sent
     before="$(read_datagrams)"
@@ -47,7 +48,7 @@ low=20000 high=800000
 for round in 1 2 3 4 5 6 7 8 9; do
     middle="$(awk -v a="$low" -v b="$high" 'BEGIN { printf "%.0f", sqrt(a * b) }')"
     fails=0 reached=0
-    # Passes where one of four trials does: what disturbs the machine only adds losses.
+    # A load passes if one of four trials passes, because disturbances of the machine only add losses.
     for again in 1 2 3 4; do
         read -r loss reached < <(lost "$middle" "$round$again")
         if awk -v l="$loss" 'BEGIN { exit !(l > 1e-4) }'; then fails=$((fails + 1)); else break; fi

@@ -1,4 +1,5 @@
-// Traffic for `learn` of another make than netcliff: traffic burst ..., traffic serve ...
+// A sender (`traffic burst ...`) and a server (`traffic serve ...`) for tests of `learn` that are independent of
+// netcliff.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <math.h>
@@ -26,8 +27,9 @@ static double uniform(void) {
     return ((state >> 11) + 0.5) / 9007199254740992.0;
 }
 
-// burst ADDRESS PORT PPS SECONDS BATCH MOVES [SEED]: sends datagrams in Poisson batches of BATCH in the mean, of 18 and 400 bytes in a mix that changes
-// every second, at PPS in the mean; the load moves by MOVES (0.3: +-30 %) with a period of 7 s. Prints how many it sent.
+// burst ADDRESS PORT PPS SECONDS BATCH MOVES [SEED]: sends datagrams in Poisson batches, at a mean rate of PPS and with
+// a mean batch size of BATCH. Payloads are 18 and 400 bytes in a mix that changes every second. The load oscillates by
+// the share MOVES (0.3: +-30 %) with a period of 7 s. Prints the number of datagrams sent and the time taken (s).
 static int burst(int argc, char **argv) {
     if (argc < 7) return 2;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[2]))};
@@ -54,13 +56,15 @@ static int burst(int argc, char **argv) {
         if (size > MOST) size = MOST;
         double large = ((long)(next - begin)) % 3 * 0.2;
         for (int i = 0; i < size; i++) parts[i].iov_len = uniform() < large ? 400 : 18;
-        // A thread of real-time priority that never rests is stopped for 50 ms a second (kernel.sched_rt_runtime_us).
+        // Sleep 0.1 ms every millisecond: the kernel would stop a real-time thread that never sleeps for 50 ms every
+        // second (kernel.sched_rt_runtime_us).
         if (now() > rested + 1e-3) {
             struct timespec rest = {.tv_nsec = 100000};
             nanosleep(&rest, 0);
             rested = now();
         }
-        // After a pause of the machine it goes on as if there had been none, and does not catch up.
+        // After a pause of the machine, the schedule continues from now, so that the sender does not catch up in a
+        // burst.
         if (now() > next + 5e-4) begin += now() - next, next = now();
         while (now() < next) {
         }
@@ -75,7 +79,8 @@ static int burst(int argc, char **argv) {
     return 0;
 }
 
-// serve PORT WORK_US HOLD_MS: reads datagrams, works WORK_US on each, and once a second stops for HOLD_MS, as a lock does.
+// serve PORT WORK_US HOLD_MS: reads datagrams, computes for WORK_US after each, and sleeps for HOLD_MS once a second,
+// like a thread that waits for a lock.
 static int serve(int argc, char **argv) {
     if (argc < 4) return 2;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[1]))};
@@ -83,7 +88,7 @@ static int serve(int argc, char **argv) {
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     if (bind(fd, (struct sockaddr *)&at, sizeof at)) return 1;
     static char data[2048];
-    // Work of a fixed number of turns, as a program's is.
+    // The work is a fixed number of iterations, as in a real program, so it takes longer when the CPU is slower.
     volatile unsigned long sink = 0;
     double begin = now();
     for (unsigned long i = 0; i < 20000000; i++) sink += i;

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Which drops a tracing program is not shown: not-shown.sh TEST-BINARY [TRIALS]. TEST-BINARY is that of `cargo test -p netcliff-lab --test lab ledgers:: --no-run`.
+# not-shown.sh TEST-BINARY [TRIALS]: shows which drops a tracing program does not see. TEST-BINARY is the binary of
+# `cargo test -p netcliff-lab --test lab ledgers:: --no-run`.
 #
-# Needs root, bpftrace and a kernel with tracefs. Counts the drops without a route by the task that had the CPU, twice: by a program of bpftrace and by
-# the event of tracefs at the same tracepoint. Prints the tasks at which they differ. Everything is in a mount namespace of its own.
+# Needs root, bpftrace and a kernel with tracefs. Counts the packets dropped for lack of a route, by the task that was
+# on the CPU, in two ways: with a program of bpftrace, and with the event of tracefs at the same tracepoint. Prints the
+# tasks for which the counts differ. Runs in a separate mount namespace.
 set -euo pipefail
 if [ -z "${NOT_SHOWN_INSIDE:-}" ]; then
     NOT_SHOWN_INSIDE=1 exec unshare --mount "$0" "$@"
@@ -25,7 +27,7 @@ NETCLIFF_PROVOKED_ONLY="no route" NETCLIFF_PROVOKED_TRIALS=${2:-30} "$binary" --
 echo 0 >"$own/tracing_on"
 kill -INT "$program"
 wait "$program" || true
-# "  task-PID  [CPU] ..." of tracefs, "@[task]: N" of bpftrace.
+# A line of tracefs is "  task-PID  [CPU] ...", a line of bpftrace "@[task]: N".
 grep -h kfree_skb: "$own/trace" | sed -E 's/^ *(.*)-[0-9]+ +\[[0-9]+\].*/\1/' | sort | uniq -c | awk '{n = $1; $1 = ""; print substr($0, 2) "\tevent\t" n}' >"$work/all"
 sed -nE 's/^@\[(.*)\]: ([0-9]+)$/\1\tprogram\t\2/p' "$work/program" >>"$work/all"
 awk -F '\t' '{of[$1, $2] = $3; seen[$1]; sum[$2] += $3}

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The bars of the ledger, of --probe and of many to one, on a machine without other load: run.sh PART... of cost, probe, ten. Needs root, two CPUs and
-# release builds (netcliff, and ledger_cost of netcliff-lab's examples) in target/release; it builds nothing, so that nothing else runs meanwhile.
+# run.sh PART...: measures the acceptance limits of the ledger (cost), of --probe (probe) and of ten senders to one
+# receiver (ten). Needs root, two CPUs, no other load, and release builds of netcliff and of netcliff-trial's example
+# ledger_cost in target/release. The script builds nothing, so that no compiler runs during the measurement.
 #
-# PAIRS (40), SECONDS_A_TRIAL (1), LOADS ("300000 900000"), PROBE_PAIRS (24), TEN_REPEATS (10) and INTO (results/ next to this script) of the environment are others' numbers.
+# Environment variables change the defaults: PAIRS (40), SECONDS_A_TRIAL (1), LOADS ("300000 900000"), PROBE_PAIRS (24),
+# TEN_REPEATS (10), INTO (results/ next to this script).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -12,18 +14,18 @@ netcliff=$root/target/release/netcliff
 state=$(mktemp -d)
 trap 'rm -rf "$state"' EXIT
 
-# Trials in pairs, with and without the tracer.
+# Makes trials in pairs, with and without the tracer.
 cost() {
     # shellcheck disable=SC2086 # several loads
     "$root/target/release/examples/ledger_cost" "${PAIRS:-40}" "${SECONDS_A_TRIAL:-1}" ${LOADS:-300000 900000} | tee "$into/cost.csv"
 }
 
-# Transfers in pairs, with and without requests beside them.
+# Makes transfers in pairs, with and without requests beside them.
 probe() {
     "$here/../stream/pairs.py" "$netcliff" "${PROBE_PAIRS:-24}" | tee "$into/probe.txt"
 }
 
-# Ten agents send to this host: at full speed, in bursts, and datagrams at a rate.
+# Ten agents send to this host: at full speed, in bursts, and datagrams at a fixed rate.
 ten() {
     local agents=() to=() port
     for port in $(seq 19940 19949); do
@@ -40,7 +42,7 @@ ten() {
     done
     kill "${agents[@]}"
     wait "${agents[@]}" 2>/dev/null || true
-    # How far apart they started, and whether what each sent is what was received of it.
+    # Print how far apart the agents started, and whether each agent's bytes sent equal the bytes received from it.
     python3 - "$into/ten.json" <<'P' | tee "$into/ten.txt"
 import json, sys
 

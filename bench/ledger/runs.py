@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""runs.py COMMAND...: runs it, then prints what it printed and, of each eBPF program that it loaded, the kernel's count of runs and their time
-(/proc/PID/fdinfo, while kernel.bpf_stats_enabled is 1; set back in the end). Root."""
+"""runs.py COMMAND...: runs the command, prints its output, and then for each eBPF program that it loaded the number of
+runs and the mean time of a run, as the kernel counts them (/proc/PID/fdinfo). Sets kernel.bpf_stats_enabled to 1 during
+the run and restores it at the end. Needs root."""
 
 import pathlib
 import re
@@ -12,7 +13,7 @@ SETTING = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
 
 
 def programs(pid):
-    """{id: (runs, time [ns])} of the programs that a process holds."""
+    """{program id: (runs, time [ns])} of the eBPF programs that a process has open."""
     found = {}
     for descriptor in pathlib.Path(f"/proc/{pid}/fdinfo").glob("*"):
         try:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""peers.py stream|udp|rr|cpu TABLE: the summary of a table that bench/stream/run.sh, udp.sh, bench/rr/run.sh or bench/stream/cpu.sh wrote, as
-Markdown: medians with least and greatest, and netcliff against the best peer.
+"""peers.py stream|udp|rr|cpu TABLE: summarises a table of bench/stream/run.sh, bench/stream/udp.sh, bench/rr/run.sh or
+bench/stream/cpu.sh as Markdown: medians with minimum and maximum, and netcliff against the best peer.
 
-Rule: a measurement that lost more than 2 % of the machine to the hypervisor is left out, and so is one before which more than a
-tenth of a CPU was busy with something else (where the bench notes it); both are said. The best peer is the one with
-the best median over all rounds, of those with at least half as many rounds as any: the best of each round would be a choice made
-after the noise was seen, and one lucky round is no median."""
+Rules: a measurement is left out if the hypervisor took more than 2 % of the machine's CPU time during it, or if other
+programs used more than 0.1 CPU just before it (where the bench records this). The summary states both numbers. The best
+peer is the peer with the best median over all rounds. Only peers with at least half as many rounds as the peer with the
+most rounds count, because one lucky round is no median. To take the best peer of each round instead would select after
+the noise was seen."""
 import csv
 import math
 import statistics
@@ -16,7 +17,7 @@ BUSY_BEFORE_CPUS = 0.1
 
 
 class Rounds:
-    """The measurements of a CSV file, those that count."""
+    """The measurements of a CSV file that are not left out, and the numbers of those that are."""
 
     def __init__(self, path, figure):
         self.rows, self.left_out, self.beside, self.silent = [], 0, 0, 0
@@ -31,7 +32,7 @@ class Rounds:
                 self.rows.append(row | {"figure": float(row[figure])})
 
     def by_tool(self, **where):
-        """{tool: {round: row}} of the rows with these values."""
+        """{tool: {round: row}} of the rows that have the values in `where`."""
         found = {}
         for row in self.rows:
             if all(row[key] == value for key, value in where.items()):
@@ -45,14 +46,14 @@ class Rounds:
 
 
 def spread(values):
-    """Median, least and greatest."""
+    """Median, minimum and maximum."""
     values = list(values)
     return statistics.median(values), min(values), max(values)
 
 
 def interval_of_median(values, confidence=0.95):
-    """Where the median lies with at least this confidence, whatever the distribution: two of the ordered values, as many from
-    either end as the binomial of n and 1/2 allows. None for fewer than 6 values."""
+    """An interval that contains the median with at least this confidence, for any distribution. Its ends are two of the
+    ordered values, chosen by the binomial distribution of n and 1/2. None for fewer than 6 values."""
     ordered = sorted(values)
     n = len(ordered)
     inside = [k for k in range(n // 2) if 2 * sum(math.comb(n, i) for i in range(k + 1)) <= (1 - confidence) * 2**n]
@@ -60,8 +61,9 @@ def interval_of_median(values, confidence=0.95):
 
 
 def against_best(found, own, figure, most=True):
-    """A sentence: how `own` does against the best peer, round by round; None where there is nothing to compare. `found`: as of
-    Rounds.by_tool; `figure`: of a row; `most`: more is better."""
+    """A sentence that compares `own` with the best peer, round by round (above 1: `own` is better); None if there is
+    nothing to compare. `found` comes from Rounds.by_tool, `figure` computes the figure of a row, and `most` says
+    whether more is better."""
     peers = {tool: rounds for tool, rounds in found.items() if not tool.startswith("netcliff")}
     most_rounds = max(map(len, peers.values()), default=0)
     peers = {tool: rounds for tool, rounds in peers.items() if 2 * len(rounds) >= most_rounds}
@@ -79,7 +81,7 @@ def against_best(found, own, figure, most=True):
 
 
 def stream(table):
-    """Goodput and CPU time a byte."""
+    """Prints goodput and CPU time per KiB, and compares netcliff with the best peer."""
     rounds = Rounds(table, "bps")
     print("| offloads | congestion | block | tool | median Gbit/s | least | greatest | rounds | us/KiB | busy CPUs not in its own figure |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -103,18 +105,18 @@ def stream(table):
 
 
 def us_per_kib(row):
-    """Both CPUs' busy time by /proc/stat over the time it took to bring a KiB (us)."""
+    """Busy time of both CPUs, by /proc/stat, per KiB transferred (us)."""
     return float(row["busy_cpus"]) * 1e6 / (row["figure"] / 8 / 1024)
 
 
 def unseen(rows):
-    """CPUs that were busy and that the tool's own figure does not have."""
+    """Median of the busy CPUs that the tool's own CPU figure does not contain."""
     more = [float(row["busy_cpus"]) - float(row["own_cpus"]) for row in rows if row["own_cpus"] not in ("", "-", "null")]
     return f"{spread(more)[0]:+.2f}" if more else "-"
 
 
 def udp(table):
-    """Datagrams received a second, each way of netcliff against the best peer."""
+    """Prints datagrams received per second, and compares each method of netcliff with the best peer."""
     rounds = Rounds(table, "received_pps")
     found = rounds.by_tool()
     print("| tool | received kpps, median | least | greatest | rounds |")
@@ -129,7 +131,7 @@ def udp(table):
 
 
 def rr(table):
-    """Half round trips, and netcliff's rate against the best peer's."""
+    """Prints half round-trip times, and compares netcliff's transaction rate with that of the best peer."""
     rounds = Rounds(table, "mean_us")
     print("| transport | tool | half round trip, mean (us) | least | greatest | transactions/s | rounds |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
@@ -146,7 +148,8 @@ def rr(table):
 
 
 def cpu(table):
-    """Busy and softirq shares of each CPU by ticks and by eBPF, and the price of the eBPF meter."""
+    """Prints busy and softirq shares of each CPU by ticks and by eBPF, and the goodput with the eBPF meter relative to
+    the goodput without it."""
     rows = [row for row in csv.DictReader(open(table, encoding="utf-8")) if float(row["steal_share"]) <= STEAL]
     loads = list(dict.fromkeys(row["load"] for row in rows))
     exact = [row for row in rows if row["meter"] == "ebpf" and row["ebpf_busy"] != "-"]
@@ -175,7 +178,7 @@ def cpu(table):
 
 
 def percent(found, figure):
-    """Median, least and greatest of shares, in percent."""
+    """Median, minimum and maximum of shares, in percent."""
     return "{:.1f} ({:.1f} to {:.1f})".format(*(100 * value for value in spread(figure(row) for row in found)))
 
 

@@ -1,4 +1,4 @@
-"""What series of runs of `netcliff find` share: the program, the run, and what is noted of it."""
+"""Functions for a series of runs of `netcliff find`: making a run, and recording it."""
 import os
 import pathlib
 import subprocess
@@ -31,7 +31,8 @@ def is_made(out, name):
 
 
 def find(out, name, options):
-    """Runs `find` and notes its command. The finding is in NAME.json.part, what it said in NAME.err; returns the exit code and the time (s)."""
+    """Runs `find` and records its command. Standard output (the finding) goes to NAME.json.part and standard error to
+    NAME.err. Returns the exit code and the time taken (s)."""
     append(out / "commands.txt", f"{name}: netcliff find --json --no-store {' '.join(options)}\n")
     start = time.monotonic()
     with open(out / f"{name}.json.part", "w") as printed, open(out / f"{name}.err", "w") as said:
@@ -40,7 +41,7 @@ def find(out, name, options):
 
 
 def keep(out, name, code, took_s):
-    """Gives the finding its name, and notes how long it took."""
+    """Renames NAME.json.part to NAME.json, and records how long the run took."""
     (out / f"{name}.json.part").rename(out / f"{name}.json")
     append(out / "seconds.txt", f"{name} {took_s:.0f}\n")
     print(f"run.py: {name}: exit code {code} after {took_s:.0f} s, load {os.getloadavg()[0]:.2f}", file=sys.stderr)

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# CPU time (user and system) of predictions for calibrated hosts by two programs, in turns: medians of five (RUNS=5). No root, no network.
-#   run.sh BEFORE AFTER [HOST.toml ...]   two netcliff programs, a store of their own. Hosts: those of hosts/ in this folder; their scheme is in
-#                                         the second line of each.
-#   run.sh --model BEFORE AFTER           the model alone, without the program around it: two examples `calibrated` (cargo build --release
-#                                         -p netcliff-model --example calibrated), veth and guest. `--cliff` is the search for the cliff and
-#                                         that for the peak.
+# Compares the CPU time (user and system) of predictions for calibrated hosts between two programs that take turns.
+# Prints medians of RUNS (5) runs. Needs neither root nor a network.
+#   run.sh BEFORE AFTER [HOST.toml ...]   compares two netcliff programs, which share a temporary store. Default: the
+#                                         hosts of hosts/ in this folder. The second line of a host file is its scheme.
+#   run.sh --model BEFORE AFTER           compares the model alone, without the program around it, on the hosts veth and
+#                                         guest. BEFORE and AFTER are two builds of the example `calibrated` (cargo
+#                                         build --release -p netcliff-model --example calibrated). The row `--cliff`
+#                                         contains the searches for the cliff and for the highest throughput.
 set -u
 here="$(cd "$(dirname "$0")" && pwd)"
 usage() { echo "usage: run.sh BEFORE AFTER [HOST.toml ...], or run.sh --model BEFORE AFTER" >&2; exit 2; }
@@ -28,7 +30,7 @@ programs() {
   printf '%-14s %-34s %9s %9s %7s\n' host question 'before s' 'after s' ratio
   for host in "$@"; do
     scheme="$(sed -n 's/^# Scheme: //p' "$host")"
-    # A third of the load that the CPU could just do, and loads up to 1.2 times it.
+    # One load is 30 % of the load at which the CPU is just fully busy. The others reach up to 120 % of it.
     top="$(awk -F'"' 'function us(t) { return t ~ /ns/ ? t / 1000 : t + 0 } /^(protocol|application) /{ s += us($2) } END { printf "%d", 1.2e6 / s }' "$host")"
     one="$((top / 4))"
     while read -r question; do

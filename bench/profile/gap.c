@@ -1,5 +1,6 @@
-/* gap SECONDS: spins on its CPU (taskset) and prints how many gaps of 0.4 to 100 us others took of it, their mean, and their share of the time.
- * x86 only. */
+/* gap SECONDS: reads the TSC in a loop on one CPU (selected by taskset). A gap between two readings of more than 1000
+ * ticks (about 0.4 us) and less than 100 us is time in which something else ran on the CPU. Prints gaps per second,
+ * their mean length, and their share of the time. x86 only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -26,7 +27,7 @@ int main(int count, char **words)
 		if (at - last > 1000)
 			gaps[found++] = at - last;
 		last = at;
-		/* The clock is read only now and then: that is no gap. */
+		/* The clock is read seldom, so that reading it causes no gaps. */
 		if ((at & 0xfffff) < 64 && now() - start > seconds)
 			break;
 	}

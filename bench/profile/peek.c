@@ -1,5 +1,5 @@
-/* peek BYTES SECONDS: copies the first BYTES of what waits at a TCP socket of the loopback again and again (MSG_PEEK); prints BYTES, calls
- * and CPU time of the thread (s). */
+/* peek BYTES SECONDS: 64 KiB wait at a TCP socket on loopback. Copies their first BYTES again and again (MSG_PEEK) for
+ * SECONDS. Prints BYTES, the number of calls and the CPU time of the thread (s). */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>

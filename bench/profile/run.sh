@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# run.sh NETCLIFF [cost|copy|sum] [TURNS]: what docs/how-to/profile.md says of `netcliff profile`. Needs root, gcc, two CPUs and a quiet machine.
-#   cost  the gaps of a spinning loop on CPU 1, without a profile and with three rates, in turns (half a minute a turn; x86)
-#   copy  the copy stage's nanoseconds a call over those of the thread's own clock, for pairs of sizes (half a minute a turn)
-#   sum   the CPU time of all samples against the exact meter's, under three loads (half a minute a turn)
+# run.sh NETCLIFF [cost|copy|sum] [TURNS]: measures the figures that docs/how-to/profile.md gives for `netcliff
+# profile`. Needs root, gcc, two CPUs and a quiet machine.
+#   cost  gaps in a spinning loop on CPU 1, without a profile and with three rates, in turn (30 s per turn; x86)
+#   copy  difference of the copy stage's time per call between two message sizes, divided by the difference on the
+#         thread's own clock (30 s per turn)
+#   sum   CPU time by all samples against the exact meter, under three loads (30 s per turn)
 set -euo pipefail
 netcliff="$(realpath "$1")"
 what="${2:-cost}" turns="${3:-3}"
@@ -65,7 +67,7 @@ import json, sys
 
 found = json.loads(open(sys.argv[2]).readline())
 sampled, classes = found["sampled"], found["classes"]
-# The page scales stages to the exact time: what the samples alone say is their number over their rate.
+# The page scales the stages to the exact time. The CPU time by the samples alone is their number divided by their rate.
 stages = sum(row["samples"] for row in found["stages"]) / sampled["rate_hz"] / sampled["seconds"]
 exact = classes["softirq"] + classes["application"]
 print(f"{sys.argv[1]}: samples {stages:.3f} CPUs, exact {exact:.3f} CPUs, {100 * (stages / exact - 1):+.1f} %")

@@ -1,4 +1,5 @@
-"""A sweep of 2000 points on one and on two worker processes, what Dask's tasks cost beside the computing, and one long point.
+"""Measures a sweep of 2000 points on one and on two Dask worker processes, the time that Dask's tasks add to the
+computation, and the speed-up of one long point.
 
     python bench/python/cluster.py [ROUNDS]
 """
@@ -25,7 +26,7 @@ preset = "pentium4-2530mhz"
 rates = "1kpps..300kpps:500"
 """
 
-#: One point of a thousand million packets.
+#: One point of 1e9 packets.
 LONG = """
 title = "a long point"
 engines = ["sim"]
@@ -40,18 +41,19 @@ rates = "110kpps"
 
 
 def cpu_s(client: Client) -> float:
-    """CPU time (s) of the driver with scheduler and nannies, and of the workers."""
+    """CPU time (s) of the driver with its scheduler and nannies, plus that of the workers."""
     nannies = psutil.Process().children()
     beside = [process.cpu_times() for process in nannies]
     workers = client.run(time.process_time)
     ours = time.process_time()
-    # Children of this process are the workers, which have told their own, and helpers of multiprocessing.
+    # Children of this process are the workers, whose CPU time is already in `workers`, and helper processes of
+    # multiprocessing.
     helpers = [t for process, t in zip(nannies, beside) if process.pid not in set(client.run(os.getpid).values())]
     return ours + sum(workers.values()) + sum(t.user + t.system for t in helpers)
 
 
 def alone(asked: Plan) -> float:
-    """Seconds on one thread of this process."""
+    """Time (s) that one thread of this process takes."""
     start = time.perf_counter()
     for _ in asked.compute(list(range(len(asked))), 1, "bench"):
         pass
@@ -59,7 +61,7 @@ def alone(asked: Plan) -> float:
 
 
 def clustered(asked: Plan, workers: int, long_s: float = netcliff.dask.LONG_S) -> tuple[float, float]:
-    """Seconds on so many worker processes, and of CPU."""
+    """Elapsed time and CPU time (s) with `workers` worker processes."""
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None)
     with cluster, Client(cluster) as client:
         netcliff.dask.check_versions(client)
@@ -71,7 +73,8 @@ def clustered(asked: Plan, workers: int, long_s: float = netcliff.dask.LONG_S) -
 if __name__ == "__main__":
     asked = plan(EXPERIMENT)
     speed_up, overhead = [], []
-    # In turns, since the machine's speed drifts; each pair has one alone before it and one after it.
+    # The runs alternate, because the speed of the machine drifts. Each pair of cluster runs has a run without Dask
+    # before and after it.
     before = alone(asked)
     for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 3):
         (one, one_cpu), (two, two_cpu) = clustered(asked, 1), clustered(asked, 2)
@@ -84,7 +87,7 @@ if __name__ == "__main__":
             flush=True,
         )
         before = after
-    # A point that has all workers: its replications travel.
+    # One point that uses all workers: its replications are distributed among them.
     asked, spread = plan(LONG), []
     for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 3):
         (one, _), (two, _) = clustered(asked, 1, 0.0), clustered(asked, 2, 0.0)

@@ -1,4 +1,5 @@
-"""How often the 95 % intervals of docs/notebooks/fit-costs.ipynb hold the known costs: the notebook's own code under other seeds.
+"""Counts how often the 95 % intervals of docs/notebooks/fit-costs.ipynb contain the known costs. Runs the notebook's
+own code with other seeds.
 
     python bench/python/coverage.py [SEEDS]
 """

@@ -1,4 +1,5 @@
-"""kill -9 of a worker, then of the driver, in the middle of a sweep, at random instants, five times each: the same Dataset as undisturbed.
+"""Kills a worker, and in other runs the driver, with SIGKILL at random points of a sweep, TIMES times each (default 5),
+and checks that the sweep still returns the same Dataset as without the kill.
 
     python bench/python/kills.py [TIMES [SEED]]
 """
@@ -35,7 +36,7 @@ def cluster() -> LocalCluster:
 
 
 def killed_worker(whole: xr.Dataset, at: int) -> None:
-    """One of two workers dies after `at` answers."""
+    """Kills one of two workers after `at` answers."""
     with cluster() as workers, Client(workers) as client:
         pids = client.run(os.getpid)
         killed = []
@@ -51,7 +52,7 @@ def killed_worker(whole: xr.Dataset, at: int) -> None:
 
 
 def killed_driver(whole: xr.Dataset, at: int) -> None:
-    """The driver and its workers die after `at` answers; another driver goes on."""
+    """Kills the driver and its workers once `at` records are stored. Another driver then resumes the sweep."""
     with tempfile.TemporaryDirectory() as place:
         file, store = Path(place) / "killed.toml", Path(place) / "records.db"
         file.write_text(EXPERIMENT)

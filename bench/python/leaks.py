@@ -1,4 +1,5 @@
-"""Resident memory of the process over 1e5 calls of each door, every tenth of them; the tests have the same calls, fewer of each.
+"""Resident memory of the process during 1e5 calls of each function in `MANY` of test_compute.py, measured after each
+tenth of the calls. The tests make the same calls, but fewer.
 
     python bench/python/leaks.py [CALLS]
 """

@@ -1,5 +1,6 @@
-"""Seconds of `import netcliff`, the interpreter's own start not counted, and of one call of `netcliff.predict` over 1e5 loads; the Rust loop:
-crates/model/examples/predict_loop.rs, same scheme and loads.
+"""Measures the time (s) of `import netcliff` without the start of the interpreter, and of one call of
+`netcliff.predict` for 1e5 loads. crates/model/examples/predict_loop.rs is the same loop in Rust, with the same schemes
+and loads.
 
     cargo run --release -p netcliff-model --example predict_loop
     python bench/python/predict.py    # with a wheel of the release profile

@@ -4,9 +4,10 @@
     python3 -m venv venv && venv/bin/pip install MLRsearch==1.2.1
     venv/bin/python decisions.py trials.jsonl
 
-After every trial three things are compared: how the trial's load is classified, both relevant bounds, and the
-conditional throughput at the lower one. Last, the package's own search runs on the sharp device (it has no noise, so
-that no random numbers need to agree): its bounds and its trial time beside ours.
+After every trial, it compares the classification of the trial's load, both relevant bounds, and the conditional
+throughput at the lower bound. At the end, the package's own search runs on the sharp device (a simulated device without
+noise, so that both programs need no common random numbers). Its bounds and its trial time are printed next to those of
+netcliff.
 """
 
 import json
@@ -39,7 +40,8 @@ def class_of(stat):
 
 
 def bounds(stats):
-    """The package's rule (MeasurementDatabase.get_relevant_bounds) over its own classifications."""
+    """The relevant bounds by the package's rule (MeasurementDatabase.get_relevant_bounds), from the package's own
+    classifications."""
     lower = None
     for load in sorted(stats):
         kind = class_of(stats[load])
@@ -51,7 +53,7 @@ def bounds(stats):
 
 
 def replay(lines):
-    """Trials seen and disagreements found in one recorded search."""
+    """Replays one recorded search. Returns the number of trials and the decisions that differ."""
     stats, wrong = {}, []
     for line in lines:
         trial = line["trial"]

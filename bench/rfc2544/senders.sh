@@ -1,15 +1,17 @@
 #!/bin/sh
-# Frames a second flat out of netcliff's senders beside trafgen, tcpreplay and testpmd (net_af_packet, net_af_xdp): 60 bytes
-# without FCS, one CPU to send from, a veth pair whose far end is steered to the other CPU, rounds interleaved.
-# Needs root, two CPUs, iproute2, ethtool, netsniff-ng, tcpreplay, dpdk, python3. It builds what it measures (release) unless
-# FLAT_OUT in the environment names the built example; 3 rounds take 2 minutes, 7 rounds 4.
+# Measures the greatest sending rate (frames/s) of netcliff's senders, trafgen, tcpreplay and testpmd (net_af_packet,
+# net_af_xdp), in interleaved rounds. Frames are 60 bytes without FCS. One CPU sends into a veth pair whose far end is
+# steered to the other CPU.
 #   ./senders.sh [ROUNDS] > senders.csv
-# Each round begins with another tool. All run at real-time priority 40, so that other programs of the machine do not decide.
-# Every tool is looked at from outside, by the counters of its port over 2 s once it sends (tx_packets plus
-# tx_dropped: what the far end refused was sent, too), and reads nothing. netcliff's senders are those of `netcliff rfc2544`,
-# which gives each frame a number, a time and a check; the others send one frame over and over. All frames go to the same
-# MAC, address and port: one for another MAC is thrown away early, so that the far end hands CPU 0 its memory back sooner.
-# The last lines on stderr: medians, and netcliff's best over the best of the others, by round.
+# Needs root, two CPUs, iproute2, ethtool, netsniff-ng, tcpreplay, dpdk and python3. It builds netcliff's senders
+# (release) unless FLAT_OUT in the environment names the built example. 3 rounds take 2 minutes, 7 rounds 4 minutes.
+# Each round begins with another tool. All tools run at real-time priority 40, so that other programs of the machine do
+# not affect the result. Rates do not come from the tools, but from the counters of the sending port over 2 s, once the
+# tool sends: tx_packets plus tx_dropped, because frames that the far end refused were sent too. netcliff's senders are
+# those of `netcliff rfc2544`, which write a number, a time and a checksum into each frame; the other tools repeat one
+# frame. All frames have the same MAC address, IP address and port. (Frames to another MAC address would be discarded
+# early, and the far end would return their memory to CPU 0 sooner.)
+# The last lines on stderr are medians, and the ratio of netcliff's best to the best of the others in each round.
 set -eu
 rounds=${1:-3}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -48,7 +50,8 @@ with open(f"{work}/frame.pcap", "wb") as out:
         out.write(struct.pack("<IIII", 0, n, 60, 60) + frame)
 PY
 sent() { inside sh -c 'cat /sys/class/net/nca/statistics/tx_packets /sys/class/net/nca/statistics/tx_dropped' | paste -sd+ | bc; }
-# NAME COMMAND...: runs it in the namespace on CPU 0, waits until it sends, and looks at the port's counters for 2 s.
+# NAME COMMAND...: runs the command in the namespace on CPU 0, waits until it sends, and reads the port's counters for 2
+# s.
 watch() {
     tool=$1
     shift
@@ -66,7 +69,7 @@ watch() {
     kill -INT $pid 2>/dev/null || true
     wait $pid 2>/dev/null || true
     echo "$round,$tool,$(((last - first) * 1000000000 / (to_ns - from_ns)))"
-    # The kernel takes a queue from an AF_XDP socket some time after it was closed.
+    # The kernel releases a queue some time after its AF_XDP socket was closed.
     sleep 0.3
 }
 dpdk() {
@@ -85,7 +88,7 @@ one() {
         net_af_packet) dpdk net_af_packet ",qpairs=1,qdisc_bypass=1" ;;
         net_af_xdp)
             dpdk net_af_xdp
-            # It leaves its XDP program behind.
+            # testpmd does not remove its XDP program.
             inside ip link set nca xdp off 2>/dev/null || true
             ;;
     esac

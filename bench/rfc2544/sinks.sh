@@ -1,6 +1,7 @@
 #!/bin/sh
-# What the tester reaches with each sink, rounds interleaved: frames a second flat out, and the highest load forwarded.
-# ./sinks.sh NETCLIFF ROUNDS > sinks.csv
+# Measures what the tester reaches with each sink, in interleaved rounds: the greatest sending rate (frames/s), and the
+# highest load that is forwarded.
+#   ./sinks.sh NETCLIFF ROUNDS > sinks.csv
 set -eu
 netcliff=$1
 rounds=$2

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# run.sh [ROUNDS]: request/response of 64 bytes on loopback, client on CPU 0, server on CPU 1, by netcliff, qperf and sockperf,
-# interleaved in each round, and beside them netcliff without wake-ups (--busy-poll) and with both ends on one CPU. Raw output,
-# rounds.csv and summary.md go to results/ beside this script. Needs qperf, sockperf, jq, chrt, root and a release build of
-# netcliff (NETCLIFF=path). All run under SCHED_FIFO 20 (FIFO=0: not), so that other programs delay none of them.
+# run.sh [ROUNDS]: compares netcliff, qperf and sockperf by request/response of 64 bytes on loopback, client on CPU 0
+# and server on CPU 1, in interleaved rounds. Additional rows show netcliff without wake-ups (--busy-poll) and with both
+# ends on one CPU. Raw output, rounds.csv and summary.md are written to results/ next to this script. Needs qperf,
+# sockperf, jq, chrt, root and a release build of netcliff (NETCLIFF=path). All programs run under SCHED_FIFO 20 (not
+# with FIFO=0), so that other programs do not delay them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-7}"
@@ -31,7 +32,7 @@ sleep 1
 # Steal and total ticks of the machine.
 ticks() { awk '/^cpu /{print $9, $2+$3+$4+$5+$6+$7+$8+$9}' /proc/stat; }
 
-# own LOG TRANSPORT CPUS OPTIONS...: mean and median of half a round trip (us).
+# own LOG TRANSPORT CPUS OPTIONS...: prints mean and median of half a round trip by netcliff (us).
 own() {
     local log="$1" transport="$2" cpus="$3"
     "${priority[@]}" "$NETCLIFF" rr --testbed loopback --cpu "$cpus" --transport "$transport" --repeats 1 \
@@ -39,7 +40,8 @@ own() {
     jq -r 'select(.latency) | "\(.latency.mean_s * 5e5) \(.latency.p50_s * 5e5)"' "$log"
 }
 
-# one TOOL TRANSPORT LOG: the same by any tool; "-" for what it does not say.
+# one TOOL TRANSPORT LOG: prints mean and median of half a round trip by any tool (us); `-` for a figure that the tool
+# does not report.
 one() {
     local tool="$1" transport="$2" log="$3"
     case "$tool" in
@@ -66,7 +68,7 @@ tools=(netcliff qperf sockperf netcliff-busy-poll netcliff-one-cpu)
 for transport in tcp udp; do
     for round in $(seq "$ROUNDS"); do
         for place in 0 1 2 3 4; do
-            # Another order in each round.
+            # Each round has another order.
             tool="${tools[$(((place + round) % 5))]}"
             read -r steal0 all0 < <(ticks)
             log="$OUT/$transport-$round-$tool.raw"

@@ -1,7 +1,10 @@
-// ask ADDRESS PORT NAMES SECONDS RATE [KEY=VALUE...]: an open-loop requester for DNS over UDP whose properties are changed one at a time, to see what
-// makes a request dear for its server (cost.py). One line of result. cc -O2 -o ask ask.c -lm
-// gaps=poisson|even  batch=N (requests a sendmmsg)  single=0|1 (send(2) for each)  turn=N (requests a socket before the next)
-// read=N (answers a recvmmsg; 1: recv(2))
+// ask ADDRESS PORT NAMES SECONDS RATE [KEY=VALUE...]: an open-loop requester for DNS over UDP. Its properties can be
+// changed one at a time, to see which of them makes a request expensive for the server (cost.py). NAMES is a file of
+// names and types, one pair per line. Prints one line: rate, answered share, requests per send call, answers per
+// receive call, mean lateness.
+//     cc -O2 -o ask ask.c -lm
+//   gaps=poisson|even  batch=N (most requests per sendmmsg)  single=0|1 (1: send(2) for each request)
+//   turn=N (requests from one socket before the next)  read=N (most answers per recvmmsg; 1: recv(2))
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <math.h>

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""The cliff of real services by netcliff and by generators of other make, by turns: cliffs.py NETCLIFF PEERS DIR ROUNDS [SERVICE...].
+"""Compares the cliff of real services as measured by netcliff and by other generators, in turns.
 
-netcliff's cliff is that of `find --quick --service`. The other generator's is the load between 0.8 and 1.2 of netcliff's, to 4 %, up to
-which the same promise holds (half of two or three trials a load). That of HTTP is about the median, for wrk2's trials of 14 s all have
-pauses of a virtual machine in them. redis-benchmark and memtier_benchmark are closed loops and have their greatest throughput.
-Generator on CPU 0, service on CPU 1. DIR gets the services' files.
+    cliffs.py NETCLIFF PEERS DIR ROUNDS [SERVICE...]
 
-Needs root, the services named, dnsperf, redis-tools; PEERS has wrk2 (github.com/giltene/wrk2) and memtier_benchmark
-(github.com/RedisLabs/memtier_benchmark)."""
+netcliff's cliff is that of `find --quick --service`. The other generator's cliff is searched between 0.8 and 1.2 of
+netcliff's, to 4 %: it is the highest load that still meets the same limit in more than half of two or three trials
+(wrk2: in one trial). The limit for HTTP is about the median latency, because every 14 s trial of wrk2 contains pauses
+of a virtual machine. redis-benchmark and memtier_benchmark are closed loops, so their greatest throughput is used. The
+generator runs on CPU 0, the service on CPU 1. The services' files are written to DIR.
+
+Needs root, the services of the table `SERVICES`, dnsperf and redis-tools. PEERS contains wrk2 (github.com/giltene/wrk2)
+and memtier_benchmark (github.com/RedisLabs/memtier_benchmark)."""
 
 import json
 import os
@@ -25,7 +28,7 @@ PAIR = str(pathlib.Path(__file__).with_name("pair.sh"))
 ADDRESS = "198.18.0.2"
 LEVELS = [0.8 + 0.04 * step for step in range(11)]
 LOSS, LIMIT_S = 1e-4, 0.010
-# A command with some work: of a cheaper one the generators do not reach the service's cliff.
+# A command that takes some CPU time. With a cheaper one, the generators would not reach the service's cliff.
 REDIS = 'EVAL return(("x"):rep(5000):reverse():len()) 0'
 
 NGINX = """daemon off; user root; worker_processes 1; pid {dir}/nginx.pid; error_log {dir}/error.log crit;
@@ -49,7 +52,7 @@ backend one
   http-reuse always
   server one 127.0.0.1:8080
 """
-# A name server of one's own: computes something of the name, answers an address.
+# A name server that computes a hash of each name and answers with an address.
 PYTHON = """import asyncio, hashlib
 TAIL = bytes.fromhex("c00c000100010000003c0004c6120001")
 class Server(asyncio.DatagramProtocol):
@@ -136,7 +139,8 @@ def number(pattern, text, default=None):
 
 
 def dnsperf(rate):
-    """Whether the promise holds at this load; `None` if dnsperf did not send it."""
+    """Whether the service loses at most `LOSS` of the queries at this load; `None` if dnsperf did not send this
+    load."""
     took_s = 3
     text = generator("dnsperf", "-s", ADDRESS, "-d", DIR / "many.txt", "-l", took_s, "-c", 16, "-q", 65000, "-t", 0.2, "-Q", f"{rate:.0f}")
     sent, lost = (number(pattern, text, 0) for pattern in (r"Queries sent: +(\d+)", r"Queries lost: +(\d+)"))
@@ -152,7 +156,7 @@ def in_seconds(text):
 
 def wrk2(scheme, *options):
     def holds(rate):
-        # Its latencies are those after a calibration of ten seconds.
+        # wrk2 calibrates for 10 s and reports only latencies measured after that.
         text = generator(PEERS / "wrk2", "-t", 1, "-c", 32, "-d", "14s", "-R", f"{rate:.0f}", "-L", *options, f"{scheme}://{ADDRESS}/")
         median = re.search(r"50\.000% +(\S+)", text)
         if not median or "Socket errors" in text or "Non-2xx" in text:
@@ -176,7 +180,8 @@ def redis_benchmark(_):
 
 
 def counted(pid):
-    """Datagrams that the server's namespace took and lost, packets that CPU 1's backlog dropped. (A program that reads them would take CPU time from the server.)"""
+    """Datagrams that the server's namespace received, datagrams that it lost, and packets that the backlog of CPU 1
+    dropped. Reads files, because a program started to read them would take CPU time from the server."""
     keys, values = [line.split()[1:] for line in open(f"/proc/{pid}/net/snmp") if line.startswith("Udp:")]
     udp = dict(zip(keys, map(int, values)))
     backlog = [int(line.split()[1], 16) for line in open("/proc/net/softnet_stat")]
@@ -184,7 +189,8 @@ def counted(pid):
 
 
 def resperf(rate, ramp_s=1, held_s=1):
-    """Whether the server's host lost at most the promise of a held second; `None` if resperf did not send this load."""
+    """Whether the server's host lost at most `LOSS` of the requests during `held_s` at the full load; `None` if resperf
+    did not send this load."""
     service = int(subprocess.run(["ip", "netns", "pids", "ncd-hut"], capture_output=True, text=True, check=True).stdout.split()[0])
     command = ["taskset", "-c", "0", "ip", "netns", "exec", "ncd-snd", "resperf", "-s", ADDRESS, "-d", str(DIR / "many.txt"), "-m", f"{rate:.0f}",
                "-r", str(ramp_s), "-c", str(held_s + 1), "-C", "16", "-R", "-P", "/dev/null", "-i", "0.2"]
@@ -193,7 +199,7 @@ def resperf(rate, ramp_s=1, held_s=1):
     before = counted(service)
     time.sleep(held_s)
     taken, full, dropped = (b - a for a, b in zip(before, counted(service)))
-    # It waits for answers half a minute more.
+    # resperf would wait for answers for another 30 s.
     process.terminate()
     process.wait()
     arrived = taken + full + dropped
@@ -204,7 +210,8 @@ WRK2, WRK2_NEW, WRK2_TLS, WRK2_TLS_NEW = LONG = [wrk2(scheme, *options) for sche
 HTTP = ["--quantile", f"0.5={LIMIT_S}s", "--arrivals", "constant"]
 DNS = ["--request", f"dns:{DIR}/names.txt", "--arrivals", "constant", "--loss", str(LOSS)]
 BEHIND = f"nsd -d -c {DIR}/nsd-behind.conf & "
-# What starts it, netcliff's options, the other generator and whether that one is a closed loop.
+# For each service: the command that starts it, netcliff's options, the function of the other generator, and whether
+# that generator is a closed loop.
 SERVICES = {
     "nsd": (f"nsd -d -c {DIR}/nsd.conf", DNS, resperf, False),
     "dnsmasq": (f"dnsmasq -k -C /dev/null -u root -R -h --auth-ttl=60 --address=/example.com/192.0.2.1", DNS, resperf, False),
@@ -240,7 +247,7 @@ def holds(generate, rate):
 
 
 def by_other(command, generate, closed, cliff):
-    """Returns the other generator's cliff (requests a second), or a sentence that says why it is missing."""
+    """Returns the other generator's cliff (requests/s), or a sentence that says why there is none."""
     subprocess.run([PAIR, "up"], check=True)
     service = subprocess.Popen(["taskset", "-c", "1", "ip", "netns", "exec", "ncd-hut", "sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -280,7 +287,7 @@ def main():
             if isinstance(ours, str):
                 print(f"{name} {turn}: netcliff: {ours}", flush=True)
                 continue
-            # A figure without an interval is a number.
+            # A figure without an interval is a plain number.
             figure = ours["cliff_rps"]
             cliff = figure["value"] if isinstance(figure, dict) else figure
             theirs = by_other(command, generate, closed, cliff)

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""What a request costs nsd's CPU (1) by generator, each by turns: cost.py ASK TRIALS NAMES MANY RATE ROUNDS, after `pair.sh up` and
-`taskset -c 1 ip netns exec ncd-hut nsd -d -c nsd.conf`. ASK is ask.c compiled, TRIALS netcliff-service's example `trials`, MANY is NAMES repeated for
-resperf. The generators have CPU 0."""
+"""Measures the CPU time that a request costs nsd on CPU 1, for several generators on CPU 0 that take turns.
+
+    cost.py ASK TRIALS NAMES MANY RATE ROUNDS
+
+Run it after `pair.sh up` and `taskset -c 1 ip netns exec ncd-hut nsd -d -c nsd.conf`. ASK is the compiled ask.c, TRIALS
+the example `trials` of netcliff-service, and MANY the file NAMES repeated, for resperf."""
 
 import statistics
 import subprocess
@@ -25,7 +28,8 @@ GENERATORS = {
 
 
 def seen():
-    """Time (s), idle and all ticks of CPU 1, interrupts that other CPUs sent to it, datagrams that reached sockets there."""
+    """Time (s), idle ticks and all ticks of CPU 1, interrupts that other CPUs sent to it, and datagrams that reached
+    sockets in the server's namespace."""
     ticks = next(line for line in open("/proc/stat") if line.startswith("cpu1 "))
     ticks = [int(word) for word in ticks.split()[1:9]]
     sent = [line.split() for line in open("/proc/interrupts") if line.split()[0] in ("RES:", "CAL:")]
@@ -38,12 +42,12 @@ rows = {name: [] for name in GENERATORS}
 for _ in range(int(ROUNDS)):
     for name, command in GENERATORS.items():
         process = subprocess.Popen(command, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # Past resperf's ramp.
+        # Start after resperf's ramp.
         time.sleep(1.35 if name == "resperf" else 0.35)
         before = seen()
         time.sleep(1.3)
         spent_s, idle, ticks, interrupts, requests = (b - a for a, b in zip(before, seen()))
-        # resperf waits for answers half a minute more.
+        # resperf would wait for answers for another 30 s.
         process.terminate()
         process.wait()
         requests = max(1, requests)

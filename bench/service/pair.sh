@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# pair.sh up|down: two namespaces as those of `find --service`: ncd-snd (CPU 0) and ncd-hut (CPU 1), a veth pair without GRO, RPS of each end to its CPU.
-# pair.sh turns TRIALS NSD.CONF NAMES MANY RATE...: in them nsd at equal loads from netcliff's requester (example `trials`) and dnsperf, by turns of one
-# second, three rounds. MANY is NAMES repeated. One line a trial: who, load, requests, loss.
+# pair.sh up|down: creates or removes two namespaces like those of `find --service`: ncd-snd (CPU 0) and ncd-hut (CPU
+# 1), joined by a veth pair without GRO, with RPS of each end to its CPU.
+# pair.sh turns TRIALS NSD.CONF NAMES MANY RATE...: in these namespaces, netcliff's requester (example `trials`) and
+# dnsperf send the same loads to nsd in turn, one second each, for three rounds. MANY is NAMES repeated. Prints one line
+# per trial: generator, load, requests, loss.
 set -euo pipefail
 
 up() {

@@ -1,10 +1,11 @@
-# Two namespaces joined by veth, removed on exit; sourced by run.sh and udp.sh, which set TOOLS, OUT and NETCLIFF before.
+# Creates two namespaces joined by veth, and removes them on exit. run.sh, udp.sh and cpu.sh source this file after they
+# set TOOLS, OUT and NETCLIFF.
 NEAR="ncb-$$-n"
 FAR="ncb-$$-f"
 mkdir -p "$OUT"
 servers=()
 
-# What is not allowed cannot be a namespace's default; allowed for the length of the run.
+# Only an allowed congestion control can be the default of a namespace. cubic and bbr are allowed until the script ends.
 ALLOWED=/proc/sys/net/ipv4/tcp_allowed_congestion_control
 allowed="$(cat "$ALLOWED")"
 
@@ -40,11 +41,11 @@ offloads() {
     done
 }
 
-# Busy, stolen and all ticks of the machine.
+# Busy, steal and all ticks of the machine.
 ticks() { awk '/^cpu /{print $2+$3+$4+$7+$8, $9, $2+$3+$4+$5+$6+$7+$8+$9}' /proc/stat; }
 
-# shares BUSY0 STEAL0 ALL0 BUSY1 STEAL1 ALL1: busy and stolen shares in between.
+# shares BUSY0 STEAL0 ALL0 BUSY1 STEAL1 ALL1: busy share and steal share between two readings.
 shares() { awk -v b="$(($4 - $1))" -v s="$(($5 - $2))" -v a="$(($6 - $3))" 'BEGIN {printf "%.4f,%.4f", b / a, s / a}'; }
 
-# window BUSY0 STEAL0 ALL0 BUSY1 STEAL1 ALL1: busy CPUs and stolen share in between.
+# window BUSY0 STEAL0 ALL0 BUSY1 STEAL1 ALL1: number of busy CPUs and steal share between two readings.
 window() { awk -v b="$(($4 - $1))" -v s="$(($5 - $2))" -v a="$(($6 - $3))" -v n="$(nproc)" 'BEGIN {printf "%.4f,%.4f", b / a * n, s / a}'; }

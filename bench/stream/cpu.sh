@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# cpu.sh [ROUNDS]: what netcliff says of CPU time, beside itself: each CPU's busy share by /proc/stat (ticks) and by eBPF (at the
-# kernel's transitions) over the same windows, at four loads; and what the eBPF meter costs (the same transfer with and without
-# it, interleaved). Writes cpu.csv, cpu.md and raw output to results/. Needs what run.sh needs.
+# cpu.sh [ROUNDS]: compares netcliff's two sources of CPU time: each CPU's busy share by /proc/stat (ticks) and by eBPF
+# (at the kernel's transitions), over the same windows, at four loads. Also measures the cost of the eBPF meter, by the
+# same transfer with and without it, interleaved. Writes cpu.csv, cpu.md and raw output to results/. Has the
+# requirements of run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-5}"

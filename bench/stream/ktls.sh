@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `stream --path ktls` on a kernel that has TLS: Debian's, in a guest of QEMU: ktls.sh NETCLIFF. Needs linux-image-amd64, qemu-system-x86, busybox-static, cpio.
+# ktls.sh NETCLIFF: runs `stream --path ktls` in a QEMU guest with Debian's kernel, which supports TLS. Needs
+# linux-image-amd64, qemu-system-x86, busybox-static and cpio.
 set -euo pipefail
 kernel=$(find /boot -name 'vmlinuz-*' | sort -V | tail -1)
 modules=/lib/modules/${kernel#/boot/vmlinuz-}/kernel

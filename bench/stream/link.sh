@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# pairs.py over a link of 1 Gbit/s between two network namespaces that it makes and removes (root): link.sh NETCLIFF PAIRS [OPTIONS of stream].
-# The link, and not the scheduling of two CPUs, says how long a transfer takes, so that 1 % of its time can be told.
+# link.sh NETCLIFF PAIRS [OPTIONS of stream]: runs pairs.py over a link of 1 Gbit/s between two network namespaces,
+# which the script creates and removes. Needs root. The link, and not the scheduling of two CPUs, determines how long a
+# transfer takes, so that a difference of 1 % can be measured.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 netcliff=$1 pairs=$2

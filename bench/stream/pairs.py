@@ -1,6 +1,11 @@
 #!/usr/bin/env python3
-"""Time that requests add to a transfer of a number of bytes (BYTES of the environment, 6GiB), made with requests during it and without, in turn:
-pairs.py NETCLIFF PAIRS [OPTIONS of stream]. A line a pair: with, without (bit/s); last the mean of ln(without / with) with its 95 % interval."""
+"""Measures the time that requests beside a transfer of BYTES (environment; default 6GiB) add to it. Transfers with and
+without requests are made in pairs.
+
+    pairs.py NETCLIFF PAIRS [OPTIONS of stream]
+
+Prints one line per pair: goodput with and without requests (bit/s). The last line is the mean increase of the time,
+from the mean of ln(without / with), with its 95 % interval."""
 import json
 import math
 import os
@@ -8,7 +13,7 @@ import statistics
 import subprocess
 import sys
 
-# Two-sided 97.5 % quantiles of Student's t by degrees of freedom.
+# 97.5 % quantiles of Student's t by degrees of freedom.
 T = {5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201, 15: 2.131, 19: 2.093, 23: 2.069, 29: 2.045}
 
 netcliff, number, options = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
@@ -22,7 +27,7 @@ def goodput_bps(*probe):
 
 pairs = []
 for pair in range(1, number + 1):
-    # The order alternates, so that drift hits both alike.
+    # The order alternates, so that drift affects both alike.
     if pair % 2:
         with_, without = goodput_bps("--probe", "--probe-around", "200ms"), goodput_bps()
     else:

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# run.sh [ROUNDS]: TCP over veth between two namespaces, netcliff stream beside iperf3, iperf2, nuttcp and qperf, interleaved
-# rounds, offloads on and off, cubic and bbr, sender on CPU 0, receiver on CPU 1. Beside them netcliff in its default block size
-# and, for small blocks, through io_uring, many writes a call, and with a receiver that is woken for 64 KiB only. CPU time is
-# read from /proc/stat over a window within each transfer, alike for all; what was busy just before each is noted, so that one that
-# did not have the machine for itself can be left out. Raw output and a table go to results/ beside this
-# script. Needs root, ip, ethtool, iperf3, iperf, nuttcp, qperf, jq, and a release build of netcliff (NETCLIFF=path). STATES="on off" and CONGESTIONS="cubic bbr" narrow it.
+# run.sh [ROUNDS]: compares netcliff stream with iperf3, iperf2, nuttcp and qperf: TCP over veth between two namespaces,
+# in interleaved rounds, with offloads on and off, with cubic and bbr. The sender is on CPU 0, the receiver on CPU 1.
+# Additional rows show netcliff with 1 MiB blocks, and for small blocks with io_uring (many writes per call) and with a
+# receiver that wakes only for 64 KiB. CPU time comes from /proc/stat over a window within each transfer, in the same
+# way for all tools. The CPU use just before each transfer is recorded too, so that a transfer that did not have the
+# machine to itself can be left out. Raw output and a table are written to results/ next to this script. Needs root, ip,
+# ethtool, iperf3, iperf, nuttcp, qperf, jq, and a release build of netcliff (NETCLIFF=path). STATES="on off" and
+# CONGESTIONS="cubic bbr" can be shortened.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-5}"
@@ -14,25 +16,26 @@ OUT="${OUT:-results}"
 TOOLS=(iperf3 iperf nuttcp qperf)
 source ./bed.sh
 
-# The receivers of the peers, on CPU 1 for the whole run; nuttcp's serves one measurement and is started for each, since its
-# permanent one stops answering after a while. Started without a function, so that $! is the receiver itself.
+# The receivers of the peers run on CPU 1 during the whole script. That of nuttcp stops answering after some time, so it
+# is started for each measurement. No function starts the receivers, so that $! is the receiver itself.
 ip netns exec "$FAR" taskset -c 1 iperf3 -s >/dev/null 2>&1 &
 servers+=($!)
-# Not iperf's own port: nuttcp's data goes there.
+# Another port than iperf's default, which nuttcp's data uses.
 ip netns exec "$FAR" taskset -c 1 iperf -s -p 5555 >/dev/null 2>&1 &
 servers+=($!)
 ip netns exec "$FAR" taskset -c 1 qperf >/dev/null 2>&1 &
 servers+=($!)
 sleep 1
 
-# own LOG BLOCK CONGESTION OPTIONS...: bit/s by netcliff's receiver, and the CPUs its two threads say they used.
+# own LOG BLOCK CONGESTION OPTIONS...: prints bit/s by netcliff's receiver, and the CPU use that its two threads report.
 own() {
     "$NETCLIFF" stream --namespaces "$NEAR,$FAR" --address 10.77.0.2 --cpu 0,1 --block "${2}B" --congestion "$3" \
         --time "${SECONDS_EACH}s" --warmup 500ms --repeats 1 --cpu-meter procfs --json "${@:4}" 2>/dev/null >"$1" || true
     jq -r '.rows[0] | "\(.goodput_bps.median // "-") \(.sender_cpu.busy.median + .receiver_cpu.busy.median)"' "$1"
 }
 
-# one TOOL BLOCK CONGESTION LOG: bit/s by the receiver, and CPUs by the tool's own account; "-" where it does not say.
+# one TOOL BLOCK CONGESTION LOG: prints bit/s by the receiver and the CPU use by the tool's own figures; `-` for a
+# figure that the tool does not report.
 one() {
     local tool="$1" block="$2" congestion="$3" log="$4"
     local client=(near timeout "$((SECONDS_EACH + 20))" taskset -c 0)
@@ -50,12 +53,13 @@ one() {
             awk -F, 'NF > 8 {value = $9} END {print value == "" ? "-" : value, "-"}' "$log"
             ;;
         qperf)
-            # Its CPU figures are the host's, which is one here. It takes the namespace's default congestion control, as nuttcp.
+            # qperf's CPU figures are those of the host, which both ends share here. Like nuttcp, qperf uses the
+            # namespace's default congestion control.
             "${client[@]}" qperf -t "$SECONDS_EACH" -m "$block" -ub -uu 10.77.0.2 tcp_bw >"$log" 2>&1 || true
             awk '$1 == "bw" {value = $3} END {print value == "" ? "-" : value, "-"}' "$log"
             ;;
         nuttcp)
-            # nuttcp has no option for the congestion control: it takes the namespace's default.
+            # nuttcp has no option for the congestion control, so it uses the namespace's default.
             ip netns exec "$FAR" taskset -c 1 nuttcp -1 --nofork >/dev/null 2>&1 &
             local server=$!
             sleep 0.3
@@ -81,10 +85,10 @@ for state in ${STATES:-on off}; do
             if [[ $block == 131072 ]]; then tools+=(netcliff-1MiB); fi
             for round in $(seq "$ROUNDS"); do
                 for place in "${!tools[@]}"; do
-                    # Another order in each round.
+                    # Each round has another order.
                     tool="${tools[$(((place + round) % ${#tools[@]}))]}"
                     log="$OUT/$state-$congestion-$block-$round-$tool.raw"
-                    # What the one before leaves behind shall be over.
+                    # Wait for the remaining work of the previous transfer to end.
                     sleep 0.2
                     read -r busy0 steal0 all0 < <(ticks)
                     sleep 0.3
@@ -92,7 +96,7 @@ for state in ${STATES:-on off}; do
                     before="$(window "$busy0" "$steal0" "$all0" "$busy1" "$steal1" "$all1")"
                     one "$tool" "$block" "$congestion" "$log" >"$OUT/told" &
                     measuring=$!
-                    # From 1.2 s on every tool is past its warm-up, and none is done before its 3 s.
+                    # After 1.2 s every tool has finished its warm-up, and no tool ends before SECONDS_EACH (3 s).
                     sleep 1.2
                     read -r busy0 steal0 all0 < <(ticks)
                     sleep "$(awk -v s="$SECONDS_EACH" 'BEGIN {print s - 1.4}')"

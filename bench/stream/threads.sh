@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# CPU time of each kind of thread of a transfer with requests beside it, over 8 s of it: threads.sh NETCLIFF [OPTIONS of stream].
+# threads.sh NETCLIFF [OPTIONS of stream]: prints the CPU time of each kind of thread during 8 s of a transfer with
+# requests beside it.
 set -euo pipefail
 netcliff=$1
 shift

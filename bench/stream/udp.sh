@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# udp.sh [ROUNDS]: UDP datagrams of 64 bytes over veth, as fast as each tool sends, packets a second that the receiving
-# application got: netcliff with one call a datagram (single), with sendmmsg and recvmmsg (batch), with UDP_SEGMENT and UDP_GRO
-# (gso), with sendmmsg and one io_uring receive (uring), beside iperf3, iperf2, nuttcp and qperf. Interleaved rounds, sender on CPU 0, receiver on CPU 1. Writes udp.csv, udp.md and raw
-# output to results/. OFFLOADS=off switches the veths' off. Needs what run.sh needs.
+# udp.sh [ROUNDS]: compares netcliff with iperf3, iperf2, nuttcp and qperf: UDP datagrams of 64 bytes over veth, each
+# tool at its greatest rate, in packets/s that the receiving application received. netcliff uses one call per datagram
+# (single), sendmmsg and recvmmsg (batch), UDP_SEGMENT and UDP_GRO (gso), or sendmmsg and one io_uring receive (uring).
+# Rounds are interleaved. The sender is on CPU 0, the receiver on CPU 1. Writes udp.csv, udp.md and raw output to
+# results/. OFFLOADS=off switches the offloads of the veths off. Has the requirements of run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ROUNDS="${1:-7}"
@@ -13,14 +14,14 @@ OUT="${OUT:-results}"
 TOOLS=(iperf3 iperf nuttcp qperf)
 source ./bed.sh
 
-# server COMMAND...: a receiver on CPU 1 for one measurement.
+# server COMMAND...: starts a receiver on CPU 1 for one measurement.
 server() {
     ip netns exec "$FAR" taskset -c 1 "$@" &
     serving=$!
     sleep 0.5
 }
 
-# one TOOL LOG: datagrams a second that the receiver got, or nothing.
+# one TOOL LOG: prints the datagrams/s that the receiver received, or nothing.
 one() {
     local tool="$1" log="$2"
     local client=(near timeout "$((SECONDS_EACH + 20))" taskset -c 0)
@@ -39,7 +40,7 @@ one() {
             jq -r --argjson bytes "$BLOCK" '.end.sum_received | .bytes / $bytes / .seconds' "$log"
             ;;
         iperf)
-            # Its client knows what it sent, only its server what came.
+            # iperf's client knows only what was sent, and its server what was received.
             server iperf -s -u >"$log" 2>&1
             "${client[@]}" iperf -u -c 10.77.0.2 -t "$SECONDS_EACH" -l "$BLOCK" -b 10G >/dev/null || true
             sleep 1
@@ -66,7 +67,7 @@ echo "round,tool,received_pps,busy_share,steal_share,load1" >"$TABLE"
 tools=(netcliff-single iperf3 iperf nuttcp qperf netcliff-batch netcliff-gso netcliff-uring)
 for round in $(seq "$ROUNDS"); do
     for place in "${!tools[@]}"; do
-        # Another order in each round.
+        # Each round has another order.
         tool="${tools[$(((place + round) % ${#tools[@]}))]}"
         serving=""
         read -r busy0 steal0 all0 < <(ticks)

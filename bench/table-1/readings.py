@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Readings of the sources of Table 1 of Salah, El-Badawi and Khalid (2007) that `--arrivals onoff` does not have: as captures, simulated by netcliff.
+"""Simulates interpretations of the sources of Table 1 of Salah, El-Badawi and Khalid (2007) that `--arrivals onoff`
+does not offer. Their packets are written as captures, which netcliff simulates.
 
 Usage: readings.py NETCLIFF [PACKETS] [REPLICATIONS] [LOAD,...]
 
-b_OFF as printed. What becomes of the last frame of an ON period: `whole` (sent, the period lasts until it ends; as onoff:off=printed),
-`cut` (to what is left of the period, 64 bytes at least), `fit` (not sent if it does not fit). What becomes of frames of several sources at once:
-`serialise` (they wait for the link; as onoff) or `drop` (a frame that finds the link busy is lost). Prints the mean of the
-replications with its 95 % Student interval, in us, and the load of the link that came of it.
+b_OFF is as printed in the paper. For the last frame of an ON period: `whole` (it is sent, and the period is extended to
+its end; as onoff:off=printed), `cut` (it is shortened to the rest of the period, or not sent if fewer than 64 bytes
+remain) or `fit` (it is not sent if it does not fit). For frames of several sources at once: `serialise` (they wait for
+the link; as onoff) or `drop` (a frame that finds the link busy is lost). Prints the mean of the replications with its
+95 % Student interval, in us, and the resulting load of the link. REPLICATIONS is 3, 5 or 10.
 """
 import heapq
 import json
@@ -28,7 +30,7 @@ def pareto(dice, alpha, least):
 
 
 def frame_bytes(dice):
-    """The mix mci1998-like."""
+    """A frame size (bytes) from the mix mci1998-like."""
     place = dice.random() * 1000
     for weight, size in ((435, 64), (130, (65, 569)), (60, 570), (110, 594), (30, (595, 1517)), (235, 1518)):
         if place < weight:
@@ -38,7 +40,7 @@ def frame_bytes(dice):
 
 
 def on_period(dice, begin_s, last):
-    """Frames (time, bytes) of the next ON period and when it ends."""
+    """The frames (time, bytes) of an ON period that begins at `begin_s`, and the time at which it ends."""
     at_s, end_s, frames = begin_s, begin_s + pareto(dice, ALPHA_ON, MIN_ON_S), []
     while at_s < end_s:
         size = frame_bytes(dice)

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# compare.sh NETCLIFF OUT [RUNS]: `find --quick` on the testbed, and between two namespaces by --from and by --of, in turn. Findings go to OUT as JSON.
+# compare.sh NETCLIFF OUT [RUNS]: runs in turn `find --quick` on the testbed, and between two namespaces by --from and
+# by --of. Findings are written to OUT as JSON.
 #
-# Two veth pairs: one for the load, steered to CPU 1 as in the testbed, one for the control connection. Needs root and two CPUs, nothing else
-# running. The namespaces are this script's own and are removed at its end.
+# Two veth pairs join the namespaces: one for the load, which is steered to CPU 1 as in the testbed, and one for the
+# control connection. Needs root, two CPUs, and no other program running. The script creates the namespaces and removes
+# them at its end.
 set -euo pipefail
 netcliff=$(realpath "$1")
 mkdir -p "$2"
@@ -35,7 +37,7 @@ for space in "$near" "$far"; do
 done
 ip netns exec "$far" sh -c 'echo 2 >/sys/class/net/data/queues/rx-0/rps_cpus'
 
-# Runs netcliff in a namespace, with a state of its own.
+# Runs netcliff in a namespace, with a separate home and state directory.
 inside() {
     local space=$1
     shift

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# kills.sh NETCLIFF OUT [KILLS] [SEED]: kills either end of a `find` between two namespaces with SIGKILL at random instants, both ways
-# round in turn, and checks that the other ends within 5 s, that no load stays, that what was measured is kept, and that the agent takes
-# the next client. One line a kill goes to OUT. As root; the namespaces are this script's own, and are gone afterwards.
+# kills.sh NETCLIFF OUT [KILLS] [SEED]: kills the client or the agent of a `find` between two namespaces with SIGKILL at
+# random times, with --from and --of in turn. Checks that the other end finishes within 5 s, that no load continues,
+# that measured records are stored, and that the agent accepts the next client. Writes one line per kill to OUT. Needs
+# root. The script creates the namespaces and removes them at its end.
 set -u
 netcliff=$(realpath "$1") out=$2 kills=${3:-20} seed=${4:-1}
 RANDOM=$seed
@@ -33,7 +34,7 @@ done
 mkdir -p "$work/near" "$work/far"
 HOME=$work/far "$netcliff" agent --make-key "$work/key" 2>/dev/null
 
-# Runs netcliff in a namespace, with a state of its own.
+# Runs netcliff in a namespace, with a separate home and state directory.
 inside() {
     local space=$1 home=$2
     shift 2
@@ -41,7 +42,7 @@ inside() {
 }
 
 agent_up() {
-    # The log of one before it also says that it listens.
+    # The log of an earlier agent would also contain the line "agent listens on".
     rm -f "$work/agent.log"
     inside $far "$work/far" agent --listen 10.96.2.2:9940 --key "$work/key" --allow-find far0 2>"$work/agent.log" &
     agent=$!
@@ -55,7 +56,7 @@ agent_up() {
 
 received() { ip netns exec "$1" cat "/sys/class/net/$2/statistics/rx_packets"; }
 
-# Time in ms until an end receives hardly anything any more, at most 6 s.
+# Prints the time (ms) until an end receives fewer than 20 packets in 0.1 s, at most 6 s.
 silent_ms() {
     local began last now
     began=$(date +%s%N)
@@ -88,7 +89,7 @@ for kill in $(seq "$kills"); do
     inside $near "$work/near" find --quick --trial 100ms --loss 1e-3 --searches 2 --json --if near0 --sender-cpu 0 \
         "$way" 10.96.2.2:9940 --key "$work/key" >"$work/out.json" 2>"$work/err" &
     client=$!
-    # From the first packets on to the end of a run, about 25 s.
+    # A time between the first packets and the end of a run, which takes about 25 s.
     at_ms=$((1000 + RANDOM % 20000))
     sleep "$(printf '%d.%03d' $((at_ms / 1000)) $((at_ms % 1000)))"
     began=$(date +%s%N)
@@ -115,17 +116,18 @@ for kill in $(seq "$kills"); do
     quiet_ms=$(silent_ms "${loaded%:*}" "${loaded#*:}")
     [ "$quiet_ms" -gt 5000 ] && verdict=FAILED:load-goes-on
     [ "$ended_ms" != - ] && [ "$ended_ms" -gt 5000 ] && verdict=FAILED:slow
-    # What was measured: the records of the run in the client's store.
+    # The number of records of the run in the client's store, and the state of the run.
     records=$(HOME=$work/near NETCLIFF_STATE_DIR=$work/near/state "$netcliff" results list 2>/dev/null |
         awk '$1 ~ /^[0-9]+$/ && $2 ~ /^20/ { records = $7; state = $6 } END { print records == "" ? "0 none" : records " " state }')
-    # The agent, or a new one, takes the next client.
+    # Check that the agent, or a new agent if it was killed, accepts the next client.
     [ "$victim" = agent ] && { wait $agent 2>/dev/null; agent_up; }
     next=ok
     before=$(grep -cE "started (load|find)" "$work/agent.log")
     inside $near "$work/near" find --quick --json --if near0 --no-store --sender-cpu 0 \
         "$way" 10.96.2.2:9940 --key "$work/key" >"$work/next.json" 2>"$work/next.err" &
     client=$!
-    # It took it once it has started a test for it; whether a load is on time is another matter.
+    # The agent has accepted the client when it has started a test for it. Whether a load starts in time is not tested
+    # here.
     for _ in $(seq 150); do
         [ "$(grep -cE "started (load|find)" "$work/agent.log")" -gt "$before" ] && break
         sleep 0.1
@@ -136,7 +138,7 @@ for kill in $(seq "$kills"); do
     wait $client 2>/dev/null
     kill -INT $agent 2>/dev/null
     wait $agent 2>/dev/null
-    # Nothing stays: no process in either namespace, nothing to undo.
+    # Check that no process remains in either namespace. The output of `tune undo` goes into the line of this kill.
     stays=$(ip netns pids $near; ip netns pids $far)
     [ -n "$stays" ] && verdict=FAILED:processes-stay
     undo=$(HOME=$work/near NETCLIFF_STATE_DIR=$work/near/state "$netcliff" tune undo 2>&1 | tr '\n' ' ')

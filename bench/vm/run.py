@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Interrupt moderation of real drivers in guests of QEMU: what `netcliff find --testbed vm:DRIVER` simulates with its calibration against what
-it measures, for six rx-usecs. Root, two CPUs or more, nothing else running.
+"""Compares the interrupt moderation of real drivers in guests of QEMU with simulation: the measurements of `netcliff
+find --testbed vm:DRIVER` against the simulations with its calibration, for six values of rx-usecs. Needs root, two CPUs
+or more, and no other program running.
 
 Usage: run.py OUTDIR [RUNS [DRIVER...]]
   RUNS    runs of each driver (default 3; 0: only the summary)
   DRIVER  default: e1000e igb
-Taken from the environment:
+Environment:
   NETCLIFF  default: target/release/netcliff of this checkout
-  QEMU      default: qemu-system-x86_64; igb needs 8.0 or newer. QEMU_igb, QEMU_e1000e: one for that driver only
+  QEMU      default: qemu-system-x86_64; igb needs 8.0 or newer. QEMU_igb, QEMU_e1000e: for that driver only
   KERNEL    default: the newest in /boot
-Raw findings go to OUTDIR as JSON, one a run; a run whose finding is there already is not made again, so that a series that was broken off
-goes on. Last comes the summary, also in OUTDIR/summary.txt; the exit code is 1 where a figure misses the bar.
+Each run writes its raw finding to OUTDIR as JSON. A run whose finding exists is not repeated, so that an interrupted
+series can be continued. The summary is printed at the end and written to OUTDIR/summary.txt. The exit code is 1 if a
+figure is outside its limit.
 
-Bar: for each of the six rx-usecs, interrupts/s and packets a poll at three loads within 15 % of the calibrated simulation, cliff within 20 % in
-the median over both drivers and three runs. Errors are measured / simulated - 1.
+Limits, for the median over all drivers and runs and for each of the six rx-usecs: interrupts/s and packets per poll at
+three loads within 15 % of the calibrated simulation, the cliff within 20 %. Errors are measured / simulated - 1.
 """
 
 import contextlib
@@ -46,7 +48,7 @@ def error(measured, simulated):
 
 
 def cliff(check):
-    """The host's own where it was measured, else the one with all disturbances in."""
+    """The host's own cliff if it was measured, otherwise the cliff that includes all disturbances."""
     for key in ["cliff_pps", "cliff_experienced_pps"]:
         by = check.get(key) or {}
         if by.get("wire") is not None:
@@ -55,7 +57,7 @@ def cliff(check):
 
 
 def loads(check):
-    """{(share, figure): error} of the three loads."""
+    """{(share, figure): error} for the three loads below the cliff."""
     below = check.get("below", [])
     measured = sorted((p for p in below if p["engine"] == "wire"), key=lambda p: p["load_pps"])
     found = {}
@@ -73,7 +75,7 @@ def text(err):
 
 
 def output(*command):
-    """What a command prints, or why it does not run."""
+    """The output of a command, or the reason why it cannot run."""
     try:
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
     except OSError as error:
@@ -84,8 +86,9 @@ def one(out, driver, run):
     name = f"{driver}-{run}"
     if is_made(out, name):
         return
-    # Half a second of an emulated guest has too few packets to show a loss of one in 10,000. One search a cliff, three trials a load: the speed of an
-    # emulated CPU differs from boot to boot, so that runs tell more than searches within one.
+    # In a trial of 0.5 s, an emulated guest receives too few packets to show a loss of one in 10,000. One search per
+    # cliff and three trials per load suffice: the speed of an emulated CPU differs from boot to boot, so that further
+    # runs tell more than further searches within a run.
     options = ["--testbed", f"vm:{driver}", "--vm-qemu", os.environ.get(f"QEMU_{driver.replace('-', '_')}") or QEMU, "--quick",
                "--loss", "1e-3", "--trial", "500ms", "--searches", "1", "--repeats", "3", "--seed", str(run)]
     if os.environ.get("KERNEL"):
@@ -94,7 +97,7 @@ def one(out, driver, run):
         options += ["--check", f"rx-usecs={usecs}"]
     code, took_s = find(out, name, options)
     part = out / f"{name}.json.part"
-    # A run without a cliff of its own still prints its finding: exit code 1 does not end the series.
+    # A run without a cliff still prints its finding, so exit code 1 does not end the series.
     if not part.stat().st_size:
         last = (out / f"{name}.err").read_text().splitlines()[-1:]
         print(f"run.py: {name}: no finding, exit code {code}: {''.join(last)}", file=sys.stderr)

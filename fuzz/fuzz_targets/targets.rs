@@ -1,4 +1,5 @@
-//! All targets in one program, which is compiled and linked once: NETCLIFF_FUZZ names the one whose inputs these are.
+//! All targets in one program, so that they are compiled and linked once. The environment variable NETCLIFF_FUZZ names
+//! the target to run.
 //!
 //! `scripts/attack/fuzz.sh TARGET`, or `NETCLIFF_FUZZ=model cargo +nightly fuzz run targets fuzz/corpus/model`
 

@@ -1,5 +1,5 @@
-//! Any capture is refused or read: packets from pcap and pcapng, whose figures are then sound; a directory of `inspect --capture`,
-//! of which every page and plan is made, without a control character in it.
+//! Any capture is refused or read. A file of packets (pcap or pcapng) that was read has sound figures. From a directory
+//! of `inspect --capture` that was read, every page and plan is made, and none contains a control character.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -12,10 +12,10 @@ use netcliff_report::{Style, terminal};
 
 use super::plans;
 
-/// Begins a file of a directory in an input: its path stands on the rest of the line.
+/// In an input that describes a directory, begins a file. The rest of the line is the path of the file.
 const FILE: &str = "== ";
 
-/// Packets, or where the input begins with [`FILE`] the files of a directory.
+/// Reads the input as a file of packets, or, if it begins with [`FILE`], as the files of a directory.
 pub fn run(bytes: &[u8]) {
     let place = place();
     match std::str::from_utf8(bytes).ok().filter(|text| text.starts_with(FILE)) {
@@ -24,7 +24,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Of this thread alone, in memory where there is such a file system.
+/// A path that only this thread uses, in `/dev/shm` (memory) if that directory exists.
 fn place() -> PathBuf {
     let memory = Path::new("/dev/shm");
     let dir = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
@@ -50,7 +50,7 @@ fn directory(text: &str, dir: &Path) {
     fs::create_dir(dir).expect("room for the input");
     for file in text.split(FILE).skip(1) {
         let (name, content) = file.split_once('\n').unwrap_or((file, ""));
-        // Names of files are not what is tested: they stay inside.
+        // File names are not tested here. A name that would lead out of the directory is skipped.
         let is_inside = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
         if name.len() > 200 || !name.split('/').all(is_inside) {
             continue;

@@ -1,19 +1,19 @@
-//! Any command line is refused in words or read; the points of `predict` and `simulate` come back from their text as they are, and
-//! the model refuses them or gives a sound outcome.
+//! Any command line is refused with a message, or read. The points of `predict` and `simulate` that were read are
+//! unchanged after they are written as text and read again, and the model refuses them or returns a sound outcome.
 
 use netcliff_core::{Engine, EngineFailure, Fidelity, Point};
 use netcliff_model::ModelEngine;
 
-/// Longer ones only take longer.
+/// Further words are ignored: they would only take time.
 const MOST_WORDS: usize = 24;
-/// Points of a sweep that are answered: each takes up to a tenth of a second.
+/// The first points of a sweep, which the model evaluates. Each takes up to 0.1 s.
 const POINTS: usize = 2;
 
-/// The words of a command line, one a line, the program's name left out.
+/// Reads each line of the input as one word of a command line without the program's name.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let words: Vec<&str> = text.lines().take(MOST_WORDS).collect();
-    // Files of this machine are not for the input to name.
+    // An input may not name files of this machine.
     if words.iter().any(|word| word.contains('/') || word.contains("..") && word.contains('~')) {
         return;
     }
@@ -32,7 +32,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// A point is kept in records: it is read again as it was.
+/// Records store points, so a point that is written and read again must be unchanged.
 fn written(point: &Point) {
     let text = serde_json::to_string(point).expect("a point is written");
     let again: Point = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

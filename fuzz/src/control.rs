@@ -1,5 +1,5 @@
-//! Any bytes, sent to an agent by a client without a key or with one, are refused or answered: no panic, no hang, no test left
-//! running.
+//! A client with or without a key sends any bytes to an agent. The agent refuses or answers them: it does not panic or
+//! hang, and it leaves no test running.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -50,7 +50,7 @@ impl FarEnd for Nothing {
     }
 }
 
-/// One for all inputs.
+/// The key of the agent, made once for all inputs.
 fn key() -> Key {
     static KEY: OnceLock<Key> = OnceLock::new();
     let made = || {
@@ -62,10 +62,11 @@ fn key() -> Key {
     KEY.get_or_init(made).clone()
 }
 
-/// What a client sends after the preamble.
+/// Sends the input, after its first byte, to an agent.
 pub fn run(bytes: &[u8]) {
     let (mut client, agent) = UnixStream::pair().expect("a pair");
-    // The first byte says whether the agent has a key, and whether the preamble is right, so that what is behind it is reached too.
+    // Bit 1 of the first byte says whether the agent has a key, and bit 0 whether a valid preamble goes before the
+    // input. Without a valid preamble, an input would hardly ever reach the code after it.
     let (first, rest) = bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest));
     let key = (first & 2 != 0).then(key);
     let mut sent = if first & 1 != 0 { b"netcliff\x00\x02\x00\x00".to_vec() } else { Vec::new() };

@@ -1,4 +1,5 @@
-//! What the fuzz targets do with an input: a module each, apart from libFuzzer, so that other programs can give them inputs.
+//! The fuzz targets, one module each. A target is a function that tests the program with one input (any bytes). The
+//! targets do not depend on libFuzzer, so that other programs can run them with inputs too.
 
 pub mod bytes;
 pub mod captures;
@@ -12,10 +13,10 @@ pub mod points;
 pub mod records;
 pub mod sim;
 
-/// What a target does with one input.
+/// Tests the program with one input. It panics if the program is at fault.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name, which is that of its corpus, too.
+/// Every target by its name, which is also the name of its corpus (`fuzz/corpus/NAME`).
 pub const TARGETS: [(&str, Target); 9] = [
     ("captures", captures::run),
     ("command_lines", command_lines::run),

@@ -1,5 +1,6 @@
-//! Any bytes, read as a host, a scheme and a load anywhere in the range of the command line and beyond, give a refusal or a
-//! sound outcome: no panic, no figure that cannot be (the door's own check must never fail), quantiles in order.
+//! Any bytes, read as a host, a scheme and a load within and beyond the range of the command line, lead to a refusal or
+//! a sound outcome: no panic, no impossible figure (the check in `Engine::evaluate` must never fail), quantiles in
+//! ascending order.
 
 use netcliff_core::host::{KEYS, TEXT_KEYS};
 use netcliff_core::{Engine, EngineFailure, Outcome, Point, Scheme};
@@ -8,16 +9,16 @@ use netcliff_model::{Fidelity, ModelEngine};
 use super::bytes::Bytes;
 use super::points::Numbers;
 
-/// Rings above this, and weights above the next, are rare: they take longer.
+/// Larger rings, and weights above [`LARGEST_WEIGHT`], are rare, because they take longer to evaluate.
 const LARGEST_RING: u64 = 512;
 const LARGEST_WEIGHT: u64 = 24;
 
-/// A time around a microsecond, anywhere, or none at all.
+/// Mostly zero or a time from 1 ps to 1 ms; otherwise a time of any magnitude.
 fn time_s(bytes: &mut Bytes<'_>) -> f64 {
     if bytes.byte() < 224 { bytes.time_s(-12.0, -3.0) } else { bytes.time_s(-320.0, 308.0) }
 }
 
-/// A count up to `most`, or any at all.
+/// Mostly a count below `most`; otherwise any count.
 fn count(bytes: &mut Bytes<'_>, most: u64) -> u64 {
     if bytes.byte() < 240 {
         return u64::from(u16::from_le_bytes([bytes.byte(), bytes.byte()])) % most;
@@ -25,7 +26,7 @@ fn count(bytes: &mut Bytes<'_>, most: u64) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|_| bytes.byte())) >> (bytes.byte() % 64)
 }
 
-/// `KEY=VALUE` of `--set` with a value that is a number, large or small, with a unit or none.
+/// `KEY=VALUE` of `--set`. The value is mostly a number of any magnitude, with or without a unit.
 fn assignment(bytes: &mut Bytes<'_>) -> String {
     let key = KEYS[usize::from(bytes.byte()) % KEYS.len()];
     if TEXT_KEYS.contains(&key) {
@@ -39,7 +40,7 @@ fn assignment(bytes: &mut Bytes<'_>) -> String {
     }
 }
 
-/// A time in most cases, else anything that a number can be.
+/// Mostly a time from 10^low to 10^high s; otherwise a number of any magnitude.
 fn near_s(bytes: &mut Bytes<'_>, low: f64, high: f64) -> f64 {
     if bytes.byte() < 240 { bytes.decade(low, high) } else { bytes.decade(-320.0, 308.0) }
 }
@@ -75,7 +76,7 @@ const SCHEMES: &[&str] = &[
     "dim:profile=eqe,start=1",
     "dim:profile=cqe,start=4",
 ];
-/// Pauses of some hosts. The model refuses most other settings.
+/// Pauses of some hosts. The model refuses most other settings of a host.
 const SIDES: &[&[&str]] = &[
     &[],
     &[],
@@ -91,14 +92,14 @@ fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
     let scheme: Scheme = NUMBERS.filled(bytes, SCHEMES).parse().ok()?;
     let mut host = NUMBERS.host(bytes, SIDES)?;
     if bytes.byte() >= 192 {
-        // What cannot be read is refused with a sentence.
+        // The host refuses an invalid setting with a message, which is correct too.
         let _refused = host.set(&assignment(bytes));
     }
     let (traffic, load) = NUMBERS.traffic(bytes, ARRIVALS)?;
     Some(Point { host, scheme, traffic, load })
 }
 
-/// What the door does not ask.
+/// Checks of an outcome that `Engine::evaluate` does not make.
 fn sound(outcome: &Outcome, point: &Point) {
     let latency = outcome.latency_s.expect("latency");
     let quantiles = [latency.p50, latency.p90, latency.p99, latency.p999];
@@ -106,13 +107,13 @@ fn sound(outcome: &Outcome, point: &Point) {
     assert!(known.windows(2).all(|pair| pair[0] <= pair[1] * (1.0 + 1e-6)), "quantiles {known:?}: {point:?}");
 }
 
-/// The numbers of a point.
+/// Reads the input as the numbers of a point, and evaluates it.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     let fidelity = if bytes.byte() < 64 { Fidelity::Paper } else { Fidelity::Exact };
     let engine = ModelEngine { fidelity, quantiles: bytes.byte() < 32, ..ModelEngine::default() };
     let Some(point) = point(&mut bytes) else { return };
-    // A refusal is an answer; a panic is not.
+    // A refusal is a correct answer, a panic is not.
     match engine.evaluate(&point) {
         Ok(outcome) => sound(&outcome, &point),
         Err(EngineFailure::Unsound { unsound, .. }) => panic!("{unsound}: {point:?}"),

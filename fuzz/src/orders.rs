@@ -1,4 +1,5 @@
-//! Any order of a client that has the key is refused or begun and ended: no panic, no hang, and what is begun was counted.
+//! Any order (start of a test) of a client that has the key is refused, or its test begins and ends: no panic and no
+//! hang, and the agent counted its memory before it began.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -15,13 +16,13 @@ use serde_json::{Value, json};
 
 use super::bytes::Bytes;
 
-/// More than this is not begun here (bytes): the fuzzer has limits of its own.
+/// Orders that would need more memory (bytes) are not begun, because the fuzzer limits its own memory.
 const BEGUN_BYTES: u64 = 64 << 20;
 
-/// An order that the input is, or describes.
+/// Reads the input as an order, or makes an order from its values.
 pub fn run(bytes: &[u8]) {
     let mut input = Bytes(bytes);
-    // Generators send nothing here: no interface may be used.
+    // Generators send nothing here: they have permission for no interface.
     let nowhere = || Permission::Interfaces(Vec::new());
     let load = LoadKind {
         permission: nowhere(),
@@ -37,7 +38,7 @@ pub fn run(bytes: &[u8]) {
         6 => Box::new(load),
         _ => Box::new(find),
     };
-    // The text as it comes, or an order with values from it.
+    // One input in four is the text of an order. The others supply the values of an order.
     let order = match input.byte() % 4 {
         0 => serde_json::from_slice(input.0).unwrap_or(Value::Null),
         _ => match kind.name() {
@@ -49,7 +50,7 @@ pub fn run(bytes: &[u8]) {
         },
     };
     let counted = kind.memory_bytes(&order);
-    // Of what sends nothing is begun.
+    // Orders to send packets are begun at any size: they must be refused, as no interface is permitted.
     let sends = ["load", "find"].contains(&kind.name());
     if counted > BEGUN_BYTES && !sends {
         return;
@@ -65,7 +66,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// A number of any size.
+/// A number of any magnitude, or an invalid one.
 fn size(input: &mut Bytes<'_>) -> Value {
     let (bits, more) = (input.byte(), input.byte());
     match bits % 80 {
@@ -138,7 +139,7 @@ fn load_order(input: &mut Bytes<'_>) -> Value {
     };
     let more = json!({ "source": input.byte(), "destination": 9 });
     json!({
-        // Of this host: nobody else is asked for its hardware address.
+        // Addresses of this host: the test must not ask other hosts for their hardware address (ARP).
         "destination": input.pick(&["127.0.0.1:9", "127.255.255.255:0", "127.3.2.1:65535", "0.0.0.0:1"]),
         "destination_mac": if switch(input) { json!([2, 0, 0, 0, 0, input.byte()]) } else { Value::Null },
         "interface": if switch(input) { json!(input.pick(&["lo", "", "none0", "../x", "a/b"])) } else { Value::Null },
@@ -149,7 +150,8 @@ fn load_order(input: &mut Bytes<'_>) -> Value {
     })
 }
 
-/// Metering of a program, by the kernel's ticks: loading programs for each order would take all the time.
+/// Metering of a program by `procfs`, the kernel's tick counts. `ebpf` is left out: to load its programs for each order
+/// would take most of the time.
 fn meter_order(input: &mut Bytes<'_>) -> Value {
     json!({
         "to": input.pick(&["127.0.0.1:9", "0.0.0.0:0", "192.0.2.7:53", "[::1]:65535", "x"]), "is_udp": switch(input),
@@ -158,7 +160,7 @@ fn meter_order(input: &mut Bytes<'_>) -> Value {
     })
 }
 
-/// Packets a second.
+/// A rate (packets/s).
 fn rate(input: &mut Bytes<'_>) -> Value {
     if switch(input) { json!(input.decade(-3.0, 12.0)) } else { seconds(input) }
 }

@@ -1,9 +1,10 @@
-//! Any file that is opened on the explorer's page is read or refused in a sentence, and what it sets can be asked or is refused. Apart from
-//! `records`, since the tests of `crates/cli` build that one and have no use for the browser's engine.
+//! Any file that is opened on the explorer's page is read or refused with a message, and the settings read from it can
+//! be evaluated or are refused. This target is separate from `records`, because the tests of `crates/cli` compile that
+//! file and do not depend on `netcliff-wasm`.
 
 use serde_json::{Value, json};
 
-/// The text of a file.
+/// Reads the input as the text of a file.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for name in ["fuzzed.json", "fuzzed.toml"] {

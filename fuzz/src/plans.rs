@@ -1,5 +1,5 @@
-//! Any plan of a file is refused or taken: what is taken is written and read again as it is, its commands are words of a shell,
-//! and no page or file made of it has control characters in it.
+//! Any file of a tuning plan is refused or read. A plan that was read is unchanged after it is written and read again,
+//! its commands are words of a shell, and no page or file made from it contains a control character.
 
 use netcliff_core::inspection::Objective;
 use netcliff_host::inspect::Inspection;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::bytes::Bytes;
 
-/// A plan that the input is, or describes.
+/// Reads the input as a plan, or makes a plan from its values.
 pub fn run(bytes: &[u8]) {
     let mut input = Bytes(bytes);
     let text = match bytes.first() {
@@ -28,7 +28,7 @@ pub fn run(bytes: &[u8]) {
     forms(&plan, &Inspection::default());
 }
 
-/// All that is written of a plan.
+/// Makes every page and file of a plan, and checks them with [`plain`].
 pub(crate) fn forms(plan: &Plan, host: &Inspection) {
     let profile = permanent::tuned(plan, host);
     let written = [
@@ -42,7 +42,8 @@ pub(crate) fn forms(plan: &Plan, host: &Inspection) {
     written.iter().for_each(|text| plain(text));
 }
 
-/// No control character steers a terminal or begins a line of its own.
+/// Checks that `text` contains no control character except line feeds, so that it can neither control a terminal nor
+/// return to the start of a line.
 pub(crate) fn plain(text: &str) {
     let odd = text.chars().find(|c| c.is_control() && *c != '\n');
     assert!(odd.is_none(), "{odd:?} in {text}");
@@ -68,7 +69,7 @@ fn step(input: &mut Bytes<'_>) -> Value {
     step
 }
 
-/// A value as settings have them, or any text.
+/// A value in the format of some setting, or any text.
 fn value(input: &mut Bytes<'_>) -> String {
     match input.byte() % 3 {
         0 => input.text(),

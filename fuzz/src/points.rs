@@ -1,28 +1,30 @@
-//! A host and its traffic, read from the input of a fuzz target. Which numbers they have is the target's choice ([`Numbers`]).
+//! A host and its traffic, read from the input of a fuzz target. The target chooses the range of each number
+//! ([`Numbers`]).
 
 use netcliff_core::host::Service;
 use netcliff_core::{Host, Load, Traffic};
 
 use super::bytes::Bytes;
 
-/// The numbers of a target's points, each read from the input.
+/// The numbers of a target's points. Each function reads one number from the input.
 pub struct Numbers {
-    /// CPU time of a step (s): around a microsecond, or none at all.
+    /// CPU time of one processing step (s), or zero.
     pub cost_s: fn(&mut Bytes<'_>) -> f64,
-    /// Time of a timer, a pause or a stay (s).
+    /// Interval of a timer, length of a pause, or stay in a state of the arrival process (s).
     pub time_s: fn(&mut Bytes<'_>) -> f64,
     /// A count of packets, stages or sources.
     pub count: fn(&mut Bytes<'_>) -> u64,
-    /// A weight or quota, by which a model's chain grows.
+    /// A weight or quota. A model's Markov chain grows with it.
     pub few: fn(&mut Bytes<'_>) -> u64,
     /// Slots of a ring.
     pub ring: fn(&mut Bytes<'_>) -> u64,
-    /// A load (pps).
+    /// A load (packets/s).
     pub load_pps: fn(&mut Bytes<'_>) -> f64,
 }
 
 impl Numbers {
-    /// One of the texts, with numbers of the input in place of its words `COUNT`, `FEW`, `TIME`, `COST`, `RATE` and `FLAG`.
+    /// Picks one of `texts` and replaces its words `COUNT`, `FEW`, `TIME`, `COST`, `RATE` and `FLAG` by numbers from
+    /// the input.
     pub fn filled(&self, bytes: &mut Bytes<'_>, texts: &[&str]) -> String {
         let mut text = bytes.pick(texts).to_owned();
         while let Some((word, value)) = self.word(bytes, &text) {
@@ -44,7 +46,7 @@ impl Numbers {
         Some((found, value))
     }
 
-    /// A host, with the settings of one of `sides`. `None` if a setting cannot be read.
+    /// A host with one of the groups of settings in `sides`. `None` if a setting is invalid.
     pub fn host(&self, bytes: &mut Bytes<'_>, sides: &[&[&str]]) -> Option<Host> {
         let cost_s = self.cost_s;
         let mut host = Host {
@@ -83,7 +85,7 @@ impl Numbers {
         }
     }
 
-    /// Traffic with one of these arrival processes, and its load.
+    /// Traffic with one of the arrival processes in `arrivals`, and its load. `None` if the arrival process is invalid.
     pub fn traffic(&self, bytes: &mut Bytes<'_>, arrivals: &[&str]) -> Option<(Traffic, Load)> {
         let load = Load::Pps((self.load_pps)(bytes));
         let arrivals = self.filled(bytes, arrivals).parse().ok()?;

@@ -1,5 +1,5 @@
-//! Any results of a file are refused, or compared and shown: against themselves nothing is better or worse, and no page has a
-//! control character in it.
+//! Any file of results is refused, or compared with itself and shown. A comparison with itself never fails, and no page
+//! contains a control character.
 
 use netcliff_core::{Finding, Record};
 use netcliff_lab::compare::{Measured, compare};
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::plans::plain;
 
-/// What `netcliff ... --json` prints.
+/// Reads the input as the output of `netcliff ... --json`.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(read) = Measured::of_json("fuzzed", text)
@@ -27,7 +27,7 @@ pub fn run(bytes: &[u8]) {
         plain(&table::outcomes(&records, Style::default()));
         plain(&csv::records(&records));
     }
-    // As `results show` does.
+    // These are the pages of `results show`.
     show(text, |found| terminal::rr(&found, Style::default()));
     show(text, |found| terminal::stream(&found, Style::default()));
     show(text, |found| terminal::rfc2544(&found, Style::default()));

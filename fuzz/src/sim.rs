@@ -1,6 +1,6 @@
-//! Any bytes, read as an experiment file or as a point, give a refusal or a sound simulation: no panic (conservation is
-//! asserted within the simulator at every mark), no NaN, nothing negative, CPU shares that sum to 1, losses by place
-//! that add up, quantiles in order, Little's law.
+//! Any bytes, read as an experiment file or as a point, lead to a refusal or a sound simulation: no panic (the
+//! simulator itself asserts that no packet appears or disappears), no NaN, no negative figure, CPU shares that sum to
+//! 1, losses at the ring, socket and sender that sum to the total loss, quantiles in ascending order.
 
 use netcliff_core::{Engine, Experiment, Outcome, Point};
 use netcliff_sim::SimEngine;
@@ -8,11 +8,11 @@ use netcliff_sim::SimEngine;
 use super::bytes::Bytes;
 use super::points::Numbers;
 
-/// Arrivals a point: 10 replications of the fewest that are simulated.
+/// Arrivals per point.
 const PACKETS: u64 = 1000;
-/// Points of an experiment that are simulated.
+/// The first points of an experiment, which are simulated.
 const POINTS: usize = 3;
-/// Texts beyond this (bytes) only take longer.
+/// Longer texts (bytes) are not read: they would only take time.
 const LONGEST_TEXT: usize = 4096;
 
 const NUMBERS: Numbers = Numbers {
@@ -53,7 +53,8 @@ const ARRIVALS: &[&str] = &[
     "onoff:sources=COUNT,rule=serialise,cutoff=TIME",
     "thinned:30%:batch:size=COUNT",
 ];
-/// What a host does besides, none in the first half; what does not go together is refused, which is an answer too.
+/// Pauses, flow control and transmission of a host; none in three of eleven groups. Some groups do not fit some
+/// schemes. Refusing them is correct too.
 const SIDES: &[&[&str]] = &[
     &[],
     &[],
@@ -81,7 +82,8 @@ fn point(bytes: &mut Bytes<'_>) -> Option<Point> {
     Some(Point { host, scheme, traffic, load })
 }
 
-/// Timers that fire thousands of times a packet only take longer, and so do sources that switch as often.
+/// Whether the simulation would take too long, for example because timers fire, or sources switch, more than 1000 times
+/// per packet.
 fn is_slow(point: &Point) -> bool {
     let pps = point.rate_pps().unwrap_or(0.0);
     let text = format!("{} {}", point.scheme, point.traffic.arrivals);
@@ -90,7 +92,7 @@ fn is_slow(point: &Point) -> bool {
         .filter_map(|item| netcliff_core::units::parse_time_s(item.rsplit('=').next()?).ok())
         .filter(|seconds| *seconds > 0.0)
         .fold(point.host.tick_s, f64::min);
-    // Dealing a million flows to queues takes a second.
+    // Assigning a million flows to queues takes a second.
     let queues = point.host.queues.is_some();
     queues || !(1e3..=1e9).contains(&pps) || 1.0 / (pps * shortest_s) > 1000.0 || point.host.ring > 1 << 16
 }
@@ -100,7 +102,7 @@ fn sound(outcome: &Outcome, point: &Point) {
     let cpu = outcome.cpu.expect("CPU shares");
     let shares = [cpu.interrupt, cpu.poll, cpu.protocol, cpu.application, cpu.paused, cpu.available];
     let total: f64 = shares.iter().flatten().map(|share| share.value).sum();
-    // A replication that is one batch takes no time: it has no shares and no rates.
+    // A replication that consists of one batch takes no time, so it has no CPU shares and no rates.
     let timeless = shares.iter().all(Option::is_none);
     assert!(timeless || (total - 1.0).abs() < 1e-9, "shares sum to {total}: {}", say());
     let latency = outcome.latency_s.unwrap_or_default();
@@ -127,11 +129,11 @@ fn sound(outcome: &Outcome, point: &Point) {
         assert!(figure.value.is_finite() && figure.value >= 0.0, "{figure:?}: {}", say());
     }
     let known: Vec<f64> = quantiles.iter().flatten().map(|figure| figure.value).collect();
-    // Quantiles come from a histogram and are averaged over replications.
+    // Quantiles come from a histogram and are averaged over replications, so they can be slightly out of order.
     assert!(known.windows(2).all(|pair| pair[0] <= pair[1] * 1.01 + 1e-12), "quantiles {known:?}: {}", say());
     let loss = outcome.loss.expect("losses by place");
     let by_place: f64 = [loss.ring, loss.socket, loss.sender].into_iter().flatten().map(|f| f.value).sum();
-    // A short window may see no packet delivered or lost: all stay in the host.
+    // In a short window, possibly no packet is delivered or lost, because all packets are still in the host.
     let Some(lost) = outcome.loss_fraction.map(|loss| loss.value) else {
         let delivered = outcome.throughput_pps.map_or(0.0, |pps| pps.value);
         assert!(delivered == 0.0 && by_place == 0.0, "no loss fraction, {delivered} delivered/s: {}", say());
@@ -144,7 +146,7 @@ fn simulate(point: &Point, seed: u64) {
     if is_slow(point) {
         return;
     }
-    // A refusal is an answer; a panic is not.
+    // A refusal is a correct answer, a panic is not.
     if let Ok(outcome) = SimEngine::with_packets(seed, PACKETS).evaluate(point) {
         sound(&outcome, point);
     }
@@ -159,11 +161,12 @@ fn experiment(text: &str) {
     tasks.iter().take(POINTS).for_each(|task| simulate(&task.point, 1));
 }
 
-/// An experiment file, or the numbers of a point.
+/// Reads the input as an experiment file, or as the numbers of a point, and simulates it.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes(data);
     match bytes.byte() {
-        // '[' to 'z' begin a text as it stands, so that experiments/*.toml serve as a corpus.
+        // An input that begins with one of these characters is the text of an experiment file, so that
+        // experiments/*.toml can serve as a corpus.
         b'#' | b'['..=b'z' => {
             if let Ok(text) = std::str::from_utf8(data) {
                 experiment(text);

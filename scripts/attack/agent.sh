@@ -1,5 +1,6 @@
 #!/bin/sh
-# A thousand drawn orders of a client with the key, against the built agent: its memory stays below --memory plus 64 MiB. Takes minutes.
+# A client with the key sends a thousand random orders to the built agent. Its memory must stay below --memory plus 64
+# MiB. Takes minutes.
 set -eu
 cd "$(dirname "$0")/../.."
 exec cargo test -p netcliff --test cli a_thousand_drawn_orders -- --ignored --nocapture

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# captures.sh NETCLIFF DIRECTORY: holds the reader of captures against capinfos (Wireshark) on every file of a directory: packets, and rate by
-# the first and the last time. One line a file: ok, differs, noted (netcliff leaves packets out or cuts them, and says so) or refused, with the
-# sentence. Exit 1 when a file differs. Public captures to try: those of tcpdump's tests and of pcapng-test-generator.
+# captures.sh NETCLIFF DIRECTORY: compares netcliff's reader of captures with capinfos (Wireshark) on every file of a
+# directory: the number of packets, and the rate from the first and last time. Prints one line per file: ok, differs,
+# noted (netcliff leaves packets out or shortens them, and says so) or refused, with netcliff's message. Exit code 1: a
+# file differs. Public captures to use: those of tcpdump's tests and of pcapng-test-generator.
 set -uo pipefail
 netcliff="$(realpath "${1:?usage: captures.sh NETCLIFF DIRECTORY}")"
 scratch="$(mktemp -d)"

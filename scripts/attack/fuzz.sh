@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# Runs fuzz targets (fuzz/) by libFuzzer, each for a bounded time, and keeps the inputs that reach new code, minimised.
+# Runs fuzz targets (fuzz/) with libFuzzer, each for a limited time, and adds the inputs that reach new code to the
+# corpus, which is then minimised.
 #
-#   scripts/attack/fuzz.sh [TARGET ...]                 all of: orders plans captures records pages command_lines control model sim
-#   scripts/attack/fuzz.sh unpack|pack [TARGET ...]     the corpora alone, all that there are
+#   scripts/attack/fuzz.sh [TARGET ...]               default: orders plans captures records pages command_lines control
+#                                                     model sim
+#   scripts/attack/fuzz.sh unpack|pack [TARGET ...]   only unpacks or packs the corpora (default: all that exist)
 #
-# Needs nightly Rust and zstd; not cargo-fuzz, whose flags these are. SECONDS_EACH=3600; AT_ONCE=2. CARGO_TARGET_DIR says where it is built,
-# SEEDS a directory of further inputs (SEEDS/TARGET/*). Priority is that of idle time. The corpus is fuzz/corpus/TARGET, unpacked
-# from its archive, fuzz/corpus/TARGET.tar.zst, before the run and packed after it (only archives are tracked: commit it; the same inputs make the
-# same archive); what crashed lies in fuzz/artifacts/TARGET, the logs in LOGS (fuzz/artifacts). Exit 1: a target crashed.
+# Needs nightly Rust and zstd. cargo-fuzz is not needed: the script sets the same compiler flags. Environment variables:
+# SECONDS_EACH (3600) is the time per target, AT_ONCE (2) the number of targets at the same time, CARGO_TARGET_DIR the
+# build directory, SEEDS a directory of further inputs (SEEDS/TARGET/*), LOGS (fuzz/artifacts) the directory of the
+# logs. Targets run at idle priority.
+#
+# The corpus fuzz/corpus/TARGET is unpacked from the archive fuzz/corpus/TARGET.tar.zst before the run and packed after
+# it. Only the archives are tracked by git: commit them. Equal inputs give an identical archive. Inputs that crash are
+# written to fuzz/artifacts/TARGET. Exit code 1: a target crashed.
 set -euo pipefail
 cd "$(dirname "$0")/../../fuzz"
 
@@ -50,7 +56,7 @@ at_once=${AT_ONCE:-2}
 built=${CARGO_TARGET_DIR:-$PWD/target}/x86_64-unknown-linux-gnu/release/targets
 logs=${LOGS:-$PWD/artifacts}
 
-# SQLite has a static array of one name twice, which is no fault.
+# SQLite defines two static arrays under one name, which is no error.
 export ASAN_OPTIONS=detect_odr_violation=0
 
 build() {
@@ -60,7 +66,7 @@ build() {
     RUSTFLAGS="${flags[*]}" cargo +nightly build --release --locked --target x86_64-unknown-linux-gnu -j "${JOBS:-2}" --bin targets
 }
 
-# One target: what it finds goes to a directory of its own, from which the corpus is minimised.
+# Runs one target. New inputs go to a separate directory, from which the corpus is minimised.
 fuzz() {
     local target=$1 found code=0
     export NETCLIFF_FUZZ=$target
@@ -71,14 +77,14 @@ fuzz() {
     [ ! -d "${SEEDS:-}/$target" ] || seeds=("$SEEDS/$target")
     local dict=()
     [ ! -f "dictionaries/$target" ] || dict=("-dict=dictionaries/$target")
-    # A scope of threads is over before they have given back their thread-local memory, which is no leak.
+    # A thread scope can end before its threads have freed their thread-local memory. That is no leak.
     local leaks=1
     case $target in orders | control) leaks=0 ;; esac
     chrt -i 0 "$built" "-max_total_time=$each_s" -rss_limit_mb=2048 -timeout=600 -max_len=65536 -print_final_stats=1 "-detect_leaks=$leaks" \
         "-artifact_prefix=artifacts/$target/" "${dict[@]}" "$found" "corpus/$target" "${seeds[@]}" >"$logs/$target.log" 2>&1 || code=$?
     local merged
     merged=$(mktemp -d)
-    # Large inputs say little that small ones do not: they are not kept.
+    # Large inputs are left out, because they hardly test more than small ones.
     chrt -i 0 "$built" -merge=1 -rss_limit_mb=2048 -timeout=600 -max_len=8192 "$merged" "$found" "corpus/$target" "${seeds[@]}" \
         >"$logs/$target.merge.log" 2>&1 || code=$?
     rm -rf "corpus/$target"

@@ -1,21 +1,26 @@
 #!/usr/bin/env bash
-# Kills netcliff (SIGKILL) while it changes this host, starts the next one, and compares the host with what it was before.
+# Kills netcliff (SIGKILL) while it changes this host, starts it again, and compares the state of the host with the
+# state before.
 #
 #   scripts/attack/kills.sh [KILLS] [BINARY]      KILLS: 200; BINARY: target/release/netcliff
 #
-# Root only; needs iproute2, ethtool and util-linux. Every kill comes at a random time: `find` at 12 s to 60 s, or within 15 s
-# after it has changed a sysctl; the commands that are shorter within their first seconds. A line a kill on stdout, then a table. Exit 1: something was left.
-#   SEED=N         repeats the times
-#   WORKERS=2      how many run at once. The first kills `find` that changes sysctls of the whole host; each of the others has a
-#                  network and a mount namespace of its own, where all other commands run on devices of its own.
-#   ONLY=NAME      kills this command alone
+# Needs root, iproute2, ethtool and util-linux. Every kill comes at a random time: for `find` after 12 to 60 s, or
+# within 15 s after it has changed a sysctl; for shorter commands within their first seconds. Prints one line per kill,
+# then a table. Exit code 1: a change was left behind.
+#   SEED=N             repeats the times of an earlier run
+#   WORKERS=2          number of workers that run at the same time. The first kills a `find` that changes sysctls of the
+#                      whole host. Each of the others has a separate network and mount namespace, where it kills all
+#                      other commands, which use the worker's devices.
+#   ONLY=NAME          kills only this command
 #   PAUSE_WHILE=FILE   starts no further run while this file exists
 #
-# Other runs may be at work on the host: of what belongs to the whole host, only what the killed run's journal names is compared.
-# All that belongs to a worker (its namespaces, devices, processes, journals) is compared whole.
+# Other programs may change the host at the same time. Of the settings of the whole host, only those that the killed
+# run's journal names are therefore compared. Everything that belongs to a worker (its namespaces, devices, processes,
+# journals) is compared completely.
 set -euo pipefail
 
-# Name, what its journal has to hold before the time begins (- for nothing), earliest and latest time of the kill (ms), arguments.
+# Each entry: name, text that the journal must contain before the time starts (- for none), earliest and latest time of
+# the kill (ms), arguments.
 of_host=(
     "find-checks sysctl_changed 0 15000 find --quick --no-store --check backlog=200 --check budget=64"
 )
@@ -31,13 +36,13 @@ of_namespace=(
     "try - 30 2300 tune try --objective throughput --if v0 --mtu 1400 -- WORK/figure"
 )
 
-# What belongs to the whole host, a line each: file and value.
+# Prints the settings of the whole host, one line each: file and value.
 of_whole_host() {
     grep -H . /proc/sys/net/core/* /proc/irq/*/smp_affinity_list /sys/devices/system/cpu/cpufreq/policy*/scaling_governor \
         /sys/devices/system/cpu/cpu*/cpuidle/state*/disable 2>/dev/null | sed 's/:/ /' | sort || true
 }
 
-# What belongs to this worker alone. $1: how it runs (host, namespace); $2: its directory.
+# Prints the state that only this worker changes. $1: where it runs (host, namespace); $2: its directory.
 of_worker() {
     echo "== namespaces"
     if [ "$1" = host ]; then
@@ -59,7 +64,7 @@ of_worker() {
     done
 }
 
-# One worker: $1 host or namespace; $2 its directory; $3 kills; $4 its seed.
+# Runs one worker. $1: host or namespace; $2: its directory; $3: number of kills; $4: its seed.
 worker() {
     local in=$1 work=$2 kills=$3 left=0 n name awaited from to arguments at fate code running attacks begun waited
     RANDOM=$4
@@ -76,7 +81,7 @@ worker() {
         ip link add v0 numrxqueues 2 numtxqueues 2 type veth peer name v1
         ip link set v0 up
         ip link set v1 up
-        # Addresses that the kernel makes by itself come late.
+        # The kernel adds link-local addresses only after some time.
         sleep 3
     else
         attacks=("${of_host[@]}")
@@ -88,7 +93,8 @@ worker() {
     touch "$work/pids"
     printf '#!/bin/sh\nsleep 0.2\necho 1\n' >"$work/figure"
     chmod +x "$work/figure"
-    # The first start makes what stays: the state directory, `/run/netns` as a mount of its own.
+    # The first start leaves things behind that are meant to stay: the state directory, and `/run/netns` as a mount
+    # point.
     "$netcliff" tune undo >/dev/null 2>&1 || true
     [ "$in" = host ] || { "$netcliff" rr --testbed netns --time 50ms --no-store >/dev/null 2>&1 || true; }
     of_worker "$in" "$work" >"$work/before"
@@ -113,9 +119,9 @@ worker() {
         code=0
         wait "$running" 2>/dev/null || code=$?
         ! { [ "$code" = 2 ] && grep -qE '^(error|Usage):' "$work/out"; } || { echo "$in kill $n: $name is no command:"; cat "$work/out"; return 2; }
-        # What it was doing is what it had written down.
+        # The changes that the killed run had recorded in its journal.
         cat "$work"/state/journal/*.jsonl "$work"/state/tuned/*.jsonl >"$work/journal" 2>/dev/null || true
-        # The next start, and what `apply` had made to stay.
+        # Start netcliff again. This also undoes the changes of a completed `apply`, which it leaves in place.
         result="as found"
         "$netcliff" tune undo >"$work/undo" 2>&1 || { result=LEFT; echo "$in kill $n: tune undo failed:"; cat "$work/undo"; }
         of_worker "$in" "$work" >"$work/after"
@@ -151,7 +157,7 @@ workers=${WORKERS:-2}
 top=$(mktemp -d)
 chmod 0700 "$top"
 pids=()
-# On a busy host a killed process takes seconds to go; until then its changes are its own.
+# On a busy host, a killed process takes seconds to end. Until then, `tune undo` leaves its changes alone.
 # shellcheck disable=SC2317 # the trap calls it
 set_back() {
     for _ in $(seq 40); do
@@ -173,7 +179,7 @@ trap 'exit 1' INT TERM HUP
 set -m
 for ((w = 0; w < workers; w++)); do
     mkdir "$top/$w"
-    # The first is slower: its runs are all of `find`, and longer.
+    # The first worker gets fewer kills, because each of its runs is a `find`, which takes longer.
     share=$((kills / (workers + 3)))
     [ "$w" = 0 ] || share=$(((kills - share) / (workers - 1)))
     [ -z "${ONLY:-}" ] || share=$kills

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# arrows.sh: fails when a crate of the workspace uses one that stands beside or above it (ARCHITECTURE.md), or
-# when the crates, their tests included, form a cycle. Cargo itself allows cycles through dev-dependencies.
+# arrows.sh: fails if a crate of the workspace uses a crate that ARCHITECTURE.md does not place below it, if the crates
+# (including their tests) form a cycle, or if the modules of a crate do. Cargo itself allows cycles through
+# dev-dependencies.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/env.sh
 source scripts/lib/env.sh
 find_cargo
 
-# What each room may use. A crate that is not listed fails: give it a place first.
+# The crates that each crate may use. A crate that is missing here fails the check.
 declare -A may_use=(
     [netcliff-core]=""
     [netcliff-stats]="netcliff-core"
@@ -33,8 +34,8 @@ declare -A may_use=(
     [netcliff]="netcliff-core netcliff-stats netcliff-mlrsearch netcliff-model netcliff-sim netcliff-host netcliff-packets netcliff-remote netcliff-trial netcliff-find netcliff-rfc2544 netcliff-transfer netcliff-lab netcliff-care netcliff-service netcliff-learn netcliff-profile netcliff-report"
 )
 
-# arrows EDGE_KINDS: prints "user used" for each direct use of one workspace crate by another, and "crate -" for
-# each crate, so that one without arrows is seen too.
+# arrows EDGE_KINDS: prints "user used" for each direct use of one workspace crate by another, and "crate -" for each
+# crate, so that a crate without dependencies is listed too.
 arrows() {
     "$CARGO" tree --workspace --all-features --locked --depth 1 --no-dedupe --prefix depth --edges "$1" \
         --format ' {p}' | awk '
@@ -59,6 +60,6 @@ if ! cycle="$(awk '$2 != "-" && $1 != $2' <<<"$all" | tsort 2>&1 >/dev/null)"; t
     echo "the crates form a cycle (dev-dependencies count): $(tr '\n' ' ' <<<"$cycle")" >&2
     failed=1
 fi
-# Modules of a crate: no circle.
+# The modules of each crate must not form a cycle.
 python3 scripts/house.py --check >&2 || failed=1
 exit "$failed"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# bare.sh [--keep DIR] [--suite NAME]: proves the README's two commands on a machine that has nothing.
-# Makes a bare Debian root (minbase, git, make, ca-certificates), enters it in mount, UTS, IPC and PID namespaces of its
-# own, clones this tree's HEAD and runs `make run` and `make test` with an empty HOME. Prints what setup installed and
-# both times; exit 1 when one of them fails.
-#   --keep DIR    make the root in DIR and leave it there; where DIR has one, go on with it (setup then finds more)
+# bare.sh [--keep DIR] [--suite NAME]: shows that the two commands of the README work on a machine on which nothing is
+# installed. Makes a bare Debian root (minbase, git, make, ca-certificates) and enters it in new mount, UTS, IPC and PID
+# namespaces. Clones HEAD of this tree there, and runs `make run` and `make test` with an empty HOME. Prints what setup
+# installed and how long both commands took. Exit code 1: one of them failed.
+#   --keep DIR    make the root in DIR and leave it there; if DIR already contains one, use it (setup then finds more)
 #   --suite NAME  Debian suite, default stable
-# Needs root and mmdebstrap or debootstrap. The network is this machine's: apt's mirror, certificates, proxies and the
-# settings of pip and cargo are passed through.
+# Needs root and mmdebstrap or debootstrap. The root uses the network of this machine: apt's mirror, certificates,
+# proxies, and the settings of pip and cargo.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/debian.sh
@@ -44,7 +44,7 @@ make_root() {
     fi
 }
 
-# Certificates, names and the settings of package clients, as this machine has them.
+# Copies certificates, name resolution and the settings of package clients from this machine.
 pass_through() {
     local file
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
@@ -62,12 +62,12 @@ pass_through() {
     rmdir --ignore-fail-on-non-empty "$root/bare/home/.cargo"
 }
 
-# Settings of registries and proxies that this shell has, as words for env(1).
+# Prints the registry and proxy variables of this shell as words for env(1).
 passed_variables() {
     env | grep -E '^(https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|PIP_(INDEX_URL|EXTRA_INDEX_URL|CERT|DEFAULT_TIMEOUT|TRUSTED_HOST)|CARGO_(HTTP|NET|REGISTRIES|REGISTRY|SOURCE)_[A-Z_0-9]+|RUSTUP_(DIST_SERVER|UPDATE_ROOT))=' || true
 }
 
-# inside COMMAND: runs a shell line in the root, in namespaces of its own, with nothing else of this machine's settings.
+# inside COMMAND: runs a shell line in the root, in new namespaces, without other settings of this machine.
 inside() {
     local -a passed
     mapfile -t passed < <(passed_variables)
@@ -75,7 +75,7 @@ inside() {
     unshare --mount --uts --ipc --pid --fork --kill-child --propagation private bash -ec '
         root="$1"; shift
         hostname bare
-        # A mount point of its own, or nothing in it can change how mounts propagate (`ip netns` does).
+        # The root must be a mount point, or no program in it can change how mounts propagate (`ip netns` does).
         mount --bind "$root" "$root"
         mount -t proc proc "$root/proc"
         mount --rbind /sys "$root/sys"
@@ -89,7 +89,7 @@ inside() {
 # shellcheck disable=SC2016 # a field of dpkg-query
 packages() { chroot "$root" dpkg-query -W -f '${Package}\n' | sort; }
 
-# measured NAME COMMAND: runs it in the clone, keeps its output in the log, and says how long it took.
+# measured NAME: runs the command NAME in the clone, adds its output to the log, and records its time.
 results=()
 failed=0
 measured() {

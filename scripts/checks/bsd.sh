@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# bsd.sh [freebsd|openbsd]: `cargo check` of the whole program for a BSD on x86-64 (default: FreeBSD). Rust alone is checked: nothing is
-# linked, so a compiler that leaves empty files stands in for that of C (SQLite, ring). FreeBSD needs `rustup target add
-# x86_64-unknown-freebsd`. For OpenBSD rustup has no standard library: nightly with rust-src builds it, which takes minutes.
+# bsd.sh [freebsd|openbsd]: runs `cargo check` on the whole program for a BSD on x86-64 (default: FreeBSD). Only the
+# Rust code is checked. Nothing is linked, so a compiler that writes empty files replaces the C compiler (for SQLite and
+# ring). FreeBSD needs `rustup target add x86_64-unknown-freebsd`. rustup has no standard library for OpenBSD: nightly
+# Rust with rust-src builds it, which takes minutes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/env.sh
@@ -28,7 +29,7 @@ if [[ "$system" == freebsd ]]; then
     }
     command=("$CARGO")
 else
-    # build-std asks for nightly, whatever else is chosen here.
+    # -Zbuild-std needs nightly Rust, whichever toolchain is set here.
     unset RUSTUP_TOOLCHAIN
     command=(cargo +nightly)
     arguments+=("-Zbuild-std=std,panic_abort")
@@ -38,7 +39,7 @@ compiler="$(mktemp)"
 trap 'rm -f "$compiler"' EXIT
 cat >"$compiler" <<'COMPILER'
 #!/usr/bin/env bash
-# What is compiled becomes an empty file; all else is asked of the real one.
+# Writes an empty file instead of compiling. Other calls go to the real compiler.
 arguments=("$@")
 for ((at = 0; at < $#; at++)); do
     [[ "${arguments[at]}" != -o || " $* " != *" -c "* ]] || exec cp /dev/null "${arguments[at + 1]}"

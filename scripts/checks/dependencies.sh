@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# dependencies.sh: every third-party crate that the workspace names has a row in docs/dependencies.md that says
-# why, and every row there names such a crate.
+# dependencies.sh: checks that docs/dependencies.md has a row with a reason for every third-party crate that the
+# workspace names, and no other row.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/env.sh
 source scripts/lib/env.sh
 find_cargo
 
-# The workspace table (a crate may be named there before a room uses it) and every direct dependency.
+# Every crate of the workspace table (which may list a crate that no workspace crate uses yet) and every direct
+# dependency.
 used() {
     {
         awk -F '[ =]+' '/^\[/ { inside = ($0 == "[workspace.dependencies]") } inside && /^[a-z]/ { print $1 }' Cargo.toml
@@ -16,7 +17,7 @@ used() {
     } | grep -v '^netcliff' | sort -u
 }
 
-# Rows look like: | `crate` | where | why |
+# A row is: | `crate` | where | why |
 listed() {
     # shellcheck disable=SC2016 # the backquotes are Markdown
     sed -n 's/^| *`\([A-Za-z0-9_-]*\)` *|[^|]*[^| ][^|]*|[^|]*[^| ][^|]*|$/\1/p' docs/dependencies.md | sort -u

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# install.sh [--suites "bullseye bookworm trixie"] [--keep DIR]: tries what `make dist` left in dist/ for this processor in bare roots:
-# the .deb in Debian 11, 12 and 13 (install, run, upgrade, remove, purge), the .rpm in a root with rpm and nothing of Debian's dpkg
-# run, the tar in a root with busybox and musl as Alpine is built of, and the OCI image unpacked. One line a step; exit 1 when one
-# fails. Needs root, mmdebstrap, and Debian's mirror (this machine's). Alpine's own packages are not fetched.
+# install.sh [--suites "bullseye bookworm trixie"] [--keep DIR]: tests the output of `make dist` in dist/ for this
+# processor in bare roots: the .deb in Debian 11, 12 and 13 (install, run, upgrade, remove, purge), the .rpm in a root
+# where only rpm is used, the tar in a root with busybox and musl (the base of Alpine), and the unpacked OCI image.
+# Prints one line per step. Exit code 1: a step failed. Needs root, mmdebstrap and this machine's Debian mirror.
+# Alpine's packages are not used.
 # shellcheck disable=SC2016 # commands are expanded in the roots
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -41,7 +42,8 @@ work="$(mktemp -d /var/tmp/netcliff-install.XXXXXX)"
 mkdir -p "$work"
 [[ -n "$keep" ]] || trap 'rm -rf --one-file-system "$work"' EXIT
 
-# inside ROOT COMMAND: a shell line in namespaces of its own; /sys is empty: a kernel without BTF, as far as a program can see.
+# inside ROOT COMMAND: runs a shell line in new namespaces. /sys is empty unless WITH_SYS is set, so that programs see a
+# kernel without BTF.
 inside() {
     # shellcheck disable=SC2016 # expanded by the inner shell
     unshare --mount --uts --ipc --pid --net --fork --kill-child --propagation private bash -ec '
@@ -55,7 +57,7 @@ inside() {
 }
 export WITH_SYS=""
 
-# try ROOT NAME COMMAND
+# try ROOT NAME COMMAND: runs a step and prints whether it passed.
 try() {
     local status=0 said
     said="$(inside "$1" "$3" 2>&1)" || status=$?
@@ -67,7 +69,7 @@ try() {
     fi
 }
 
-# What a program must do wherever it is put. Data goes through loopback of a network namespace of its own.
+# Commands that must work in every root. Their traffic uses loopback of a new network namespace.
 runs='netcliff --version | grep -qx "netcliff '"$version"'"
     netcliff predict --rate 10kpps --json | grep -q throughput_pps
     netcliff inspect >/dev/null
@@ -75,7 +77,7 @@ runs='netcliff --version | grep -qx "netcliff '"$version"'"
     netcliff rr --time 1s --json | grep -q transactions
     netcliff stream --time 1s --json | grep -q goodput'
 
-# Where the kernel has BTF, CPU time is exact: libbpf, libelf and zlib are in the program.
+# If the kernel has BTF, CPU time is exact, because the program contains libbpf, libelf and zlib.
 exact="netcliff stream --time 1s --json | grep -q 'eBPF at the kernel'"
 
 try_deb() {
@@ -107,7 +109,7 @@ try_deb() {
     try "$root" "purge leaves nothing" 'dpkg -P netcliff && ! find / -xdev -path /proc -prune -o -path /tmp -prune -o -path /run -prune -o -name "*netcliff*" -print | grep .'
 }
 
-# A root that rpm manages: no distribution of rpm's is reachable here, so it is Debian with rpm, and only rpm is used.
+# The root is Debian with rpm, since no distribution that uses rpm can be reached here. Only rpm is used in it.
 try_rpm() {
     local root="$work/rpm" rpm="dist/netcliff-$version-1.$machine.rpm"
     [[ -x "$root/usr/bin/rpm" ]] || mmdebstrap --quiet --variant=minbase --include=rpm bookworm "$root" "$(mirror)"
@@ -120,7 +122,7 @@ try_rpm() {
     try "$root" "remove" 'rpm -e --nodeps netcliff && ! test -e /usr/bin/netcliff'
 }
 
-# What Alpine is built of: musl and busybox, no glibc, no bash.
+# The base of Alpine: musl and busybox, neither glibc nor bash.
 try_tar() {
     local root="$work/busybox"
     rm -rf "$root"

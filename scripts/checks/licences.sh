@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# licences.sh: the licence of every crate in the tree can be met by the list `allow` of deny.toml. What cargo-deny
-# does from the manifests alone, so that the check also runs where cargo-deny is not installed.
+# licences.sh: checks that the licence of every crate in the dependency tree is satisfied by the list `allow` of
+# deny.toml. cargo-deny makes the same check. This script needs only the manifests, so it also runs without cargo-deny.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/env.sh
@@ -12,7 +12,7 @@ while read -r licence; do
     allowed["$licence"]=1
 done < <(sed -n '/^allow = \[/,/^\]/s/^ *"\(.*\)",$/\1/p' deny.toml)
 
-# satisfied EXPRESSION: evaluates an SPDX expression, each licence being true when it is allowed.
+# satisfied EXPRESSION: evaluates an SPDX expression in which each allowed licence is true.
 satisfied() {
     local expression="${1//\// OR }" token licence="" arithmetic=""
     expression="${expression//(/ ( }"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# python.sh [--needs]: the Python package: its wheel built and installed, in an environment of its own and in a bare one; its types; its
-# tests, against the program of the last build. Exit 77, with the reason, where Python or PyPI cannot be reached; --needs only prepares
-# the environments, which are kept: after that no network is needed.
+# python.sh [--needs]: checks the Python package: builds its wheel, installs it in an environment with all test packages
+# and in one with NumPy only, checks its types, and runs its tests with the program of the last build. Exit code 77,
+# with the reason: Python or the packages from PyPI are missing. --needs only prepares the environments. They are
+# reused, so later runs need no network for the test packages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/env.sh
@@ -12,17 +13,17 @@ skip() {
     exit 77
 }
 
-# Environments, wheels and marks are here.
+# Directory of the environments and wheels.
 work="${CARGO_TARGET_DIR:-$PWD/target}/python"
 wanted=scripts/lib/python.txt
 python="$work/venv/bin/python"
 
-# install_into ENVIRONMENT ARGUMENTS...
+# install_into ENVIRONMENT ARGUMENTS...: runs pip install in an environment.
 install_into() {
     "$work/$1/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 "${@:2}" </dev/null >&2
 }
 
-# The environment of the tests, and one with NumPy only; anew where the list has changed.
+# Makes the environment of the tests and one with NumPy only. Makes them again when the list of packages has changed.
 prepare() {
     cmp -s "$wanted" "$work/installed.txt" && [[ -x "$python" && -x "$work/bare/bin/python" ]] && return
     rm -rf "$work/venv" "$work/bare" "$work/installed.txt"
@@ -33,7 +34,7 @@ prepare() {
 }
 
 command -v python3 >/dev/null || skip "python3 is not installed"
-# The package itself promises 3.10.
+# The package itself supports 3.10.
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
     skip "$(python3 --version) is older than 3.11, which the packages of $wanted need"
 python3 -c 'import ensurepip, venv' 2>/dev/null || skip "python3-venv is not installed"
@@ -41,7 +42,8 @@ prepare || skip "the packages of $wanted cannot be installed from PyPI"
 [[ "${1:-}" != --needs ]] || exit 0
 find_cargo
 
-# The profile of the other tests. Much of the workspace is compiled once more: the wheel has other features of it.
+# The wheel uses the cargo profile of the other tests. Much of the workspace is compiled again, because the wheel
+# selects other features.
 wheels="$work/wheels"
 rm -rf "$wheels"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
@@ -51,7 +53,7 @@ for environment in venv bare; do
     install_into "$environment" --no-deps --force-reinstall "$wheels"/netcliff-*.whl
 done
 
-# With nothing but NumPy: neither xarray nor Dask are needed to compute.
+# Computations need only NumPy, not xarray or Dask.
 (cd "$work" && bare/bin/python -c 'import netcliff; netcliff.predict("napi", rate_pps=[1e5, 2e5])')
 
 cd crates/python

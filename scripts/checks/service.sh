@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# service.sh [--suites "bookworm trixie"]: the .deb that `make dist` left in dist/ for this processor under systemd as process 1 of a bare
-# Debian root: off after installing, started by its socket, as its own user with two capabilities, restarted by an upgrade, gone after
-# removing. The root has namespaces and a cgroup tree of its own; nothing of this machine's systemd is asked. One line a step; exit 1
-# when one fails. Needs root, mmdebstrap, Debian's mirror, and a cgroup2 file system that is mounted somewhere.
+# service.sh [--suites "bookworm trixie"]: tests the .deb that `make dist` wrote to dist/ for this processor, in a bare
+# Debian root with systemd as process 1. The agent must be off after installation, be started by its socket, run as a
+# separate user with two capabilities, be restarted by an upgrade, and be stopped by removal. The root has its own
+# namespaces and cgroup tree, and does not use this machine's systemd. Prints one line per step. Exit code 1: a step
+# failed. Needs root, mmdebstrap, Debian's mirror, and a mounted cgroup2 file system.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/dist/lib.sh
@@ -37,7 +38,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# boot ROOT: its systemd, until it powers off or two minutes are over.
+# boot ROOT: runs its systemd until it powers off, for at most two minutes.
 boot() {
     mkdir -p "$ours"
     # shellcheck disable=SC2016 # expanded by the inner shell
@@ -69,12 +70,12 @@ boot() {
     ) || true
 }
 
-# What runs in the root, step by step, as a unit of its own. The first that fails ends it.
+# Prints the script that a unit runs in the root, step by step. The first step that fails ends it.
 steps() {
     cat <<'STEPS'
 #!/bin/sh
 step() {
-    # Of `! A; ! B`, or of `A && B; C`, -e sees neither a failing `! A` nor a failing A.
+    # sh -e does not stop at a failing `! A` in `! A; ! B`, nor at a failing A in `A && B; C`: such steps would pass.
     if sh -ec "$2" >/root/said 2>&1; then
         echo "passed: $1"
     else

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# units.sh: the agent's unit is hardened to an exposure of at most 3 (systemd-analyze security), and every line of it is understood.
-# SKIPPED where systemd-analyze is missing or too old to look at a file (before 250); a failure where NETCLIFF_REQUIRE has `programs` or `all`.
+# units.sh: checks that the hardening of the agent's unit gives an exposure of at most 3 (systemd-analyze security), and
+# that systemd understands every line of it. SKIPPED if systemd-analyze is missing or too old to read a file (before
+# 250); a failure in that case if NETCLIFF_REQUIRE contains `programs` or `all`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/skip.sh
@@ -15,7 +16,8 @@ rating="$(LC_ALL=C systemd-analyze security --no-pager --offline=true packaging/
     sed -n 's/.*Overall exposure level for .*: \([0-9.]*\) .*/\1/p')"
 echo "netcliff-agent.service: exposure $rating, at most $most"
 awk -v found="$rating" -v most="$most" 'BEGIN { exit !(found != "" && found + 0 <= most + 0) }'
-# The program and its man page are not installed here; any other complaint is one about the text.
+# The program and its man page are not installed here, so their lines are replaced. Any remaining message is an error in
+# the text of the unit.
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 sed 's,^ExecStart=[^ ]*,ExecStart=/bin/true,; /^Documentation=/d' packaging/netcliff-agent.service >"$work/netcliff-agent.service"

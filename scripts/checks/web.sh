@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# web.sh [--needs|NETCLIFF]: the explorer: types, rules and layout of its sources, web/dist built from them, the page in Chromium and Firefox, its
-# figures those of the program NETCLIFF (default: that of the last build). Exit 77, with the reason, where node or Chromium is
-# missing; --needs only looks for them. Without Firefox that part is SKIPPED, or fails where NETCLIFF_REQUIRE has `programs` or `all`.
+# web.sh [--needs|NETCLIFF]: checks the explorer: types, lint rules and format of its sources, whether web/dist is built
+# from them, and the page in Chromium and Firefox, where its figures must equal those of the program NETCLIFF (default:
+# the last build). Exit code 77, with the reason: node or Chromium is missing. --needs only looks for them. Without
+# Firefox its part is SKIPPED, or fails if NETCLIFF_REQUIRE contains `programs` or `all`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/skip.sh
@@ -25,7 +26,7 @@ program="${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/netcliff}"
 program="$(realpath "$program")"
 
 cd web
-# npm ci empties the folder that a link leads to: another checkout's packages are used as they are.
+# A linked node_modules belongs to another checkout and is used unchanged, because npm ci would empty the linked folder.
 if ! [[ -L node_modules || node_modules/.package-lock.json -nt package-lock.json ]]; then
     npm ci --ignore-scripts --no-audit --no-fund --loglevel=error || skip "the packages of web/package-lock.json cannot be had"
 fi
@@ -40,7 +41,7 @@ git diff --exit-code --stat -- dist pkg || {
 status=0
 CHROMIUM="$browser" node tests/page.mjs "$program" || status=1
 if firefox="$(command -v firefox-esr || command -v firefox)"; then
-    # Node.js 20 has WebSocket behind a flag.
+    # Node.js 20 supports WebSocket only with this flag.
     FIREFOX="$firefox" node --experimental-websocket tests/firefox.mjs "$program" || status=1
 else
     skip_part scripts/checks/web.sh programs "Firefox: firefox-esr is not installed (Debian package firefox-esr)" || status=1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# binary.sh ARCH BUILD_DIR OUT: the static binary for ARCH-unknown-linux-musl (x86_64, aarch64) with eBPF inside, written to OUT.
-# Same bytes from the same sources, toolchain and lock file, wherever the tree and BUILD_DIR are.
+# binary.sh ARCH BUILD_DIR OUT: builds the static binary for ARCH-unknown-linux-musl (x86_64, aarch64), with eBPF, and
+# writes it to OUT. The same sources, toolchain and lock file give an identical file, in whichever directories the tree
+# and BUILD_DIR are.
 set -euo pipefail
 arch="$1" build="$2" out="$3"
 # shellcheck source=scripts/dist/lib.sh
@@ -14,18 +15,21 @@ scripts/dist/clibs.sh "$arch" "$build/c-$arch"
 name="${target//-/_}"
 upper="${name^^}"
 c="$build/c-$arch"
-# The linker that comes with Rust: that of the machine would write its version into the binary.
+# Use the linker that comes with Rust. The linker of the machine would write its version into the binary.
 flags="-C linker=rust-lld -C linker-flavor=ld.lld -C target-feature=+crt-static"
-# The more specific prefix has to come last: the last one that matches is used.
+# The last matching prefix is used, so the more specific prefix must come last.
 flags+=" --remap-path-prefix=$PWD=netcliff --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$build=build"
-# Where the component rust-src is installed, rustc writes the path of std's sources; elsewhere the name that they had when std was built.
+# If the component rust-src is installed, rustc records the path of std's sources. Replace it by the name that std had
+# when it was built.
 sysroot="$(rustc --print sysroot)"
 flags+=" --remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc/$(rustc --version --verbose | sed -n 's/^commit-hash: //p')"
-# `cargo auditable` puts the list of crates into the binary (cargo audit bin reads it). Pinned in scripts/dist/lib.sh, or bytes would differ.
+# `cargo auditable` puts the list of crates into the binary, where `cargo audit bin` reads it. Its version is pinned in
+# scripts/dist/lib.sh, because another version would change the binary.
 command=(build)
 [[ ! -x "$(auditable_bin)/cargo-auditable" ]] || command=(auditable build)
-# No feature `static` of libbpf-sys: it would ask the same of the build for this machine, which compiles the eBPF programs. With nothing
-# but archives in the library path, and a static program, the linker takes those.
+# The feature `static` of libbpf-sys is not used: it would also require static libraries of this machine for the build
+# script that compiles the eBPF programs. The library path contains only archives, so the linker of a static program
+# uses those.
 env \
     CARGO_TARGET_DIR="$build" \
     CARGO_INCREMENTAL=0 \

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# clibs.sh ARCH DIR: static libelf and zlib for ARCH-linux-musl (x86_64, aarch64) in DIR/lib, their headers in DIR/include,
-# the compiler that built them as DIR/cc. The sources are those of the crate libbpf-sys in Cargo.lock.
+# clibs.sh ARCH DIR: builds static libelf and zlib for ARCH-linux-musl (x86_64, aarch64): libraries in DIR/lib, headers
+# in DIR/include, and the compiler as DIR/cc. The sources are those of the crate libbpf-sys in Cargo.lock.
 #
-# Its feature `vendored` would build the same sources, but by autotools inside cargo's registry, where another cargo's build may be
-# at the same time, and elfutils' configure asks for argp, fts and obstack, which musl does not have and libelf does not use.
+# The crate's feature `vendored` would build the same sources, but with autotools inside cargo's registry, where another
+# cargo may build at the same time. Also, elfutils' configure requires argp, fts and obstack, which musl does not have
+# and libelf does not use.
 set -euo pipefail
 arch="$1" dir="$2"
 # shellcheck source=scripts/dist/lib.sh
@@ -12,7 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 sources="$(crate_dir libbpf-sys)"
 mkdir -p "$dir/lib" "$dir/include" "$dir/objects"
 
-# Cargo's build scripts name the target in Rust's way (x86_64-unknown-linux-musl), which zig does not know.
+# Cargo's build scripts pass Rust's name of the target (x86_64-unknown-linux-musl), which zig does not know.
 cat >"$dir/cc" <<SCRIPT
 #!/usr/bin/env bash
 arguments=()
@@ -24,7 +25,8 @@ SCRIPT
 printf '#!/usr/bin/env bash\nexec "%s" ar "$@"\n' "$(zig)" >"$dir/ar"
 chmod 755 "$dir/cc" "$dir/ar"
 
-# archive NAME SOURCE_DIR FLAGS... -- FILE...: compiles and archives, in an order that does not depend on the machine.
+# archive NAME SOURCE_DIR FLAGS... -- FILE...: compiles the files and archives them in an order that does not depend on
+# the machine.
 archive() {
     local name="$1" from="$2" file
     local -a flags=() objects=()
@@ -50,7 +52,7 @@ zlib_files=(adler32 compress crc32 deflate gzclose gzlib gzread gzwrite infback 
 archive libz "$sources/zlib" -DHAVE_UNISTD_H -D_LARGEFILE64_SOURCE=1 -- "${zlib_files[@]/%/.c}"
 cp "$sources/zlib/zlib.h" "$sources/zlib/zconf.h" "$dir/include/"
 
-# What elfutils' configure would find out about musl, as far as libelf asks.
+# The results of elfutils' configure for musl, as far as libelf needs them.
 cat >"$dir/objects/config.h" <<'CONFIG'
 #define _GNU_SOURCE 1
 #define HAVE_DECL_MEMPCPY 1
@@ -64,7 +66,7 @@ cat >"$dir/objects/config.h" <<'CONFIG'
 #include <eu-config.h>
 CONFIG
 mapfile -t elf_files < <(sed -n '/^libelf_a_SOURCES/,/[^\\]$/p' "$sources/elfutils/libelf/Makefile.am" | grep -o '[a-z0-9_]*\.c')
-# elfutils has a powerof2 of its own.
+# elfutils defines its own powerof2.
 archive libelf "$sources/elfutils/libelf" -std=gnu99 -Wno-macro-redefined -DHAVE_CONFIG_H -I"$dir/objects" -I"$sources/elfutils/libelf" \
     -I"$sources/elfutils/lib" -I"$dir/include" -- "${elf_files[@]}"
 cp "$sources/elfutils/libelf/"{libelf.h,gelf.h,elf.h,nlist.h} "$dir/include/"

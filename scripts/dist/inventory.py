@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""inventory.py sbom|licences TARGET OUT: what is linked into the binary, by Cargo.lock.
+"""inventory.py sbom|licences TARGET OUT: lists what is linked into the binary, by Cargo.lock.
 
-sbom: CycloneDX 1.5 (https://cyclonedx.org/docs/1.5/json/) with name, version, licence, digest and dependencies of every crate, and the C
-libraries that crates bring. licences: the licence texts of all of them, each text once.
-Deterministic: no time, and a serial number that follows from the content."""
+sbom: CycloneDX 1.5 (https://cyclonedx.org/docs/1.5/json/) with name, version, licence, digest and dependencies of every
+crate, and the C libraries that crates contain. licences: the licence texts of all of them, each text once. The output
+is deterministic: it contains no time, and its serial number is computed from its content."""
 
 import hashlib
 import json
@@ -13,7 +13,8 @@ import subprocess
 import sys
 import uuid
 
-# C sources inside of crates: (crate, name, licence, where its version stands, expression, how it is linked).
+# C sources that crates contain: (crate, name, licence, file that contains the version, regular expression for the
+# version).
 VENDORED = [
     ("libbpf-sys", "libbpf", "LGPL-2.1-only OR BSD-2-Clause", None, None),
     ("libbpf-sys", "elfutils-libelf", "GPL-2.0-or-later OR LGPL-3.0-or-later", "elfutils/NEWS", r"Version ([\d.]+)"),
@@ -29,7 +30,8 @@ def metadata(target):
 
 
 def linked(data):
-    """Packages that are in the binary: from netcliff along edges that are not of a build script or of tests only."""
+    """The packages in the binary: those that netcliff reaches by normal dependencies, not only by build scripts or
+    tests."""
     packages = {package["id"]: package for package in data["packages"]}
     nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
     (root,) = [p["id"] for p in data["packages"] if p["name"] == "netcliff"]
@@ -39,7 +41,7 @@ def linked(data):
         if at in edges:
             continue
         wanted = [d["pkg"] for d in nodes[at]["deps"] if any(kind["kind"] is None for kind in d["dep_kinds"])]
-        # What a procedural macro uses runs in the compiler.
+        # Procedural macros and their dependencies run only in the compiler.
         edges[at] = sorted(d for d in wanted if not is_macro(packages[d]))
         waiting += edges[at]
     return root, {i: packages[i] for i in edges}, edges
@@ -91,7 +93,7 @@ def sbom(target):
     dependencies = {reference(packages[i]): [reference(packages[d]) for d in edges[i]] for i in edges}
     for crate, name, version, licence, _ in vendored(packages):
         ref = f"pkg:generic/{name}@{version}"
-        # "blessing" is SPDX's name of SQLite's public domain dedication.
+        # "blessing" is the SPDX name of SQLite's public-domain dedication.
         of_crates.append({"type": "library", "bom-ref": ref, "name": name, "version": version, "purl": ref,
                           "licenses": [{"expression": licence}]})
         (owner,) = [reference(p) for p in packages.values() if p["name"] == crate]

@@ -1,16 +1,18 @@
 # shellcheck shell=bash
-# Sourced by the scripts of this directory.
+# Functions for the scripts of this directory, which source this file.
 
-# Where the tools of make dist stand: made by setup_tools, beside those of the checks.
+# Directory of the tools of `make dist`, which setup_dist_tools installs next to those of the checks.
 dist_tools() {
     printf '%s/dist-tools' "${NETCLIFF_DIST_TOOLS:-$PWD/target}"
 }
 
-# Installs scripts/lib/dist-tools.txt (zig: C compiler, headers and C library of musl for both processors) unless it is there.
+# Installs scripts/lib/dist-tools.txt (zig: C compiler, headers and C library of musl for both processors) if it is
+# missing.
 setup_dist_tools() {
     local dir
     dir="$(dist_tools)"
-    # By what the list says, not by its age: a fresh clone's is always newer, and --check would install all anew.
+    # Compares the content of the list, not its age: the file of a fresh clone is always newer, and --check would
+    # install everything again.
     [[ -x "$dir/bin/python3" ]] && cmp -s scripts/lib/dist-tools.txt "$dir/pinned" && return
     rm -rf "$dir"
     echo "dist: installing zig into $dir" >&2
@@ -20,12 +22,12 @@ setup_dist_tools() {
     cp scripts/lib/dist-tools.txt "$dir/pinned"
 }
 
-# Where cargo-auditable stands.
+# Directory of cargo-auditable.
 auditable_bin() {
     printf '%s/auditable/bin' "$(dist_tools)"
 }
 
-# Compiles cargo-auditable, a pinned version, unless it is there. Where it cannot be had the SBOM beside the binary has the same list.
+# Compiles a pinned version of cargo-auditable if it is missing. If that fails, the list of crates is only in the SBOM.
 setup_auditable() {
     [[ -x "$(auditable_bin)/cargo-auditable" ]] && return
     echo "dist: compiling cargo-auditable (a minute)" >&2
@@ -37,7 +39,7 @@ zig() {
     "$(dist_tools)/bin/python3" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))'
 }
 
-# The directory of a crate's sources, of the version in Cargo.lock.
+# Prints the source directory of a crate, in the version of Cargo.lock.
 crate_dir() {
     "${CARGO:-cargo}" metadata --locked --format-version 1 | python3 -c '
 import json, os, sys
@@ -47,7 +49,7 @@ if len(found) != 1:
 print(os.path.dirname(found[0]))' "$1"
 }
 
-# The version of the release: that of the workspace, the only place where it stands.
+# Prints the version of the release: that of the workspace, which is stored nowhere else.
 workspace_version() {
     sed -n '/^\[workspace.package\]/,/^\[/s/^version *= *"\(.*\)"$/\1/p' Cargo.toml
 }

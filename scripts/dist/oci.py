@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""oci.py OUT VERSION EPOCH ARCH=ROOT...: an OCI image (image-spec 1.1, layout in a tar) from trees, one a processor (amd64, arm64).
+"""oci.py OUT VERSION EPOCH ARCH=ROOT...: makes an OCI image (image-spec 1.1, layout in a tar) from one tree per
+processor (amd64, arm64).
 
-No tool is needed, and the same trees make the same bytes: names sorted, times EPOCH, owner 0."""
+Needs no other tool. The same trees give an identical file: names are sorted, times are EPOCH, the owner is 0."""
 
 import gzip
 import hashlib
@@ -28,7 +29,7 @@ def as_json(value):
 
 
 def tar(entries):
-    """entries: (name, mode, bytes or None for a directory)."""
+    """A tar archive of entries (name, mode, bytes or None for a directory)."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, mode, data in entries:
@@ -54,7 +55,8 @@ def tree(root):
 
 
 def image(arch, root):
-    # A home and a place for temporary files: without CAP_DAC_OVERRIDE nobody can make them in a root that is not writable.
+    # The image needs a home and a directory for temporary files: without CAP_DAC_OVERRIDE, no process can create them
+    # in a root directory that is not writable.
     layer = tar([("root", 0o700, None), ("tmp", 0o1777, None), *tree(root)])
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=9, mtime=0, filename="") as out:
@@ -76,7 +78,7 @@ def main():
     images = [image(*argument.split("=", 1)) for argument in sys.argv[4:]]
     index_type = "application/vnd.oci.image.index.v1+json"
     every = blob(as_json({"schemaVersion": 2, "mediaType": index_type, "manifests": images}), index_type)
-    # podman and docker load call the image by it.
+    # podman load and docker load name the image by this annotation.
     every["annotations"] = {"org.opencontainers.image.ref.name": f"netcliff:{VERSION}"}
     index = as_json({"schemaVersion": 2, "mediaType": index_type, "manifests": [every]})
     entries = [("oci-layout", 0o644, as_json({"imageLayoutVersion": "1.0.0"})), ("index.json", 0o644, index),

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# packages.sh TREE VERSION ARCH DEBIAN_ARCH DEB RPM: the .deb and the .rpm of a staged tree (ARCH: x86_64, aarch64; DEBIAN_ARCH: amd64, arm64), by
-# dpkg-deb and rpmbuild: what cargo-deb and cargo-generate-rpm would do with the same lists, without six minutes of compiling tools, and with the
-# same bytes from the same tree. A version with a suffix (0.1.0~rc1) is one in both.
+# packages.sh TREE VERSION ARCH DEBIAN_ARCH DEB RPM: makes the .deb and the .rpm of a staged tree (ARCH: x86_64,
+# aarch64; DEBIAN_ARCH: amd64, arm64), with dpkg-deb and rpmbuild. cargo-deb and cargo-generate-rpm would do the same
+# from the same lists, but to compile them takes six minutes. The same tree gives identical packages. A version with a
+# suffix (0.1.0~rc1) is valid in both formats.
 set -euo pipefail
 tree="$1" version="$2" arch="$3" debian="$4" deb="$5" rpm="$6"
 work="$(mktemp -d)"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# stage.sh BINARY TARGET TREE [RUNNER]: lays the program and all that belongs to it out as packages install it. Man pages and completions
-# are printed by a binary of this machine (NETCLIFF_HERE), else by BINARY itself, in RUNNER where it is for another processor.
+# stage.sh BINARY TARGET TREE [RUNNER]: copies the program and its files to TREE, as packages install them. A binary for
+# this machine (NETCLIFF_HERE) prints the man pages and completions; without one, BINARY does, started by RUNNER if it
+# is for another processor.
 set -euo pipefail
 binary="$1" target="$2" tree="$3"
 if [[ -n "${NETCLIFF_HERE:-}" ]]; then here=("$NETCLIFF_HERE"); else here=("${4:-env}" "$binary"); fi

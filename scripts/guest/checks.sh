@@ -1,8 +1,8 @@
 #!/bin/busybox sh
-# What is tried in the guest, on eth0 and eth1 of one driver ($DRIVER): `sh checks.sh all`, or names with commas. What each check
-# is told goes to /out/CHECK.log, its outcome to /out/results.
+# Runs checks in the guest on eth0 and eth1, which use the driver $DRIVER: `sh checks.sh all`, or names separated by
+# commas. The output of each check is written to /out/CHECK.log, its result to /out/results.
 cd /out || exit 1
-# Not busybox's, which knows no namespaces.
+# The ip of iproute2: that of busybox has no namespaces.
 ip() { /bin/ip "$@"; }
 ALL=inspect,tune,killed,queues,by_hand_set,gone,packet,xdp,stamps,cable,tried,transfers,slow
 
@@ -11,7 +11,8 @@ say() {
     echo "$*"
 }
 
-# Name and CPUs of each interrupt of eth0; their numbers may change. A virtio device's belong to the function above it.
+# Prints name and CPUs of each interrupt of eth0 (with an argument also its number, which can change). The interrupts of
+# a virtio device belong to the PCI function above it.
 interrupts() {
     dir=/sys/class/net/eth0/device/msi_irqs
     readlink /sys/class/net/eth0/device/subsystem | grep -q virtio && dir=/sys/class/net/eth0/device/../msi_irqs
@@ -21,7 +22,7 @@ interrupts() {
     done | sort | if [ -n "$1" ]; then cat; else sed 's/ [0-9]*$//'; fi
 }
 
-# Everything about eth0 that netcliff may change.
+# Prints every setting of eth0 that netcliff can change.
 state() {
     for what in -c -g -l -x -k -a; do ethtool $what eth0 2>/dev/null; done
     ethtool eth0 2>/dev/null | grep -vi -e speed -e duplex -e detected
@@ -42,7 +43,7 @@ up() {
     done
 }
 
-# A netcliff command, what it says kept; its exit code.
+# Runs a netcliff command, logs it, and returns its exit code.
 nc() {
     echo "\$ netcliff $*"
     netcliff "$@" 2>&1
@@ -51,20 +52,20 @@ nc() {
     return $code
 }
 
-# What WHAT (a function) tells is kept, for `unchanged` and `undone`.
+# note WHAT: stores the output of the function WHAT, for `unchanged` and `undone`.
 note() {
     noted=$1
     $noted >/tmp/before
 }
 
-# Once the links are up it tells the same; else REASON is said.
+# unchanged REASON: checks that the function prints the same, once the links are up; prints REASON if it does not.
 unchanged() {
     up $(ls /sys/class/net | grep '^eth')
     $noted >/tmp/after
     diff /tmp/before /tmp/after || { echo "$1"; return 1; }
 }
 
-# The same after `tune undo`.
+# The same check after `tune undo`.
 undone() {
     nc tune undo && unchanged "$1"
 }
@@ -79,7 +80,8 @@ inspect() {
     grep -q "driver *$DRIVER" /out/inspect.log || { echo "the page does not name the driver"; return 1; }
 }
 
-# By hand: runs what is put into the file `command` of the driver's directory, until that is `exit`; the answer is in `answer`.
+# For manual tests: runs the commands written to the file `command` in the driver's directory, and writes their output
+# to `answer`. A line `exit` ends it.
 by_hand() {
     while :; do
         if [ -s /out/command ]; then

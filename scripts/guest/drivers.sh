@@ -1,21 +1,21 @@
 #!/bin/bash
-# Does netcliff understand real NIC drivers? For each driver a guest is booted in QEMU with two such NICs on one wire, and
-# scripts/guest/checks.sh is run in it. No rights are needed and nothing of this host is touched; timings in a guest without
-# KVM mean nothing. The wire is a hub of QEMU; virtio_net, which has as many queues as its wire, gets taps at a bridge in user and
-# network namespaces of QEMU's own.
+# Checks netcliff with real NIC drivers. For each driver, QEMU boots a guest with two such NICs on one wire, and
+# scripts/guest/checks.sh runs in it. Needs no privileges and changes nothing on this host. Timings in a guest without
+# KVM have no meaning. The wire is a hub of QEMU. virtio_net has no more queues than its wire, so it gets taps on a
+# bridge instead, in a new user and network namespace of QEMU.
 #
 #   scripts/guest/drivers.sh [DRIVER[=CHECK,...] ...]      drivers: e1000 e1000e igb virtio_net vmxnet3 8139cp
 #
-# Taken from the environment:
-#   QEMU      qemu-system-x86_64; igb came with version 8.0
-#   KERNEL    a bzImage                    [the newest /boot/vmlinuz-*]
-#   MODULES   its directory of modules     [/lib/modules/VERSION of KERNEL]
-#   BUSYBOX   a busybox without libraries  [busybox]
-#   NETCLIFF  what is tried                [target/release/netcliff]
-#   OUT       where results are kept       [a new directory under /tmp]
-#   PATIENCE  longest time a driver (s)    [600]
-#   DEVICE    further properties of both NICs, such as iommu_platform=on, by which virtio_net has zero-copy
-# What cannot be had is named, and the drivers are SKIPPED. Exit code 1: a check failed.
+# Environment:
+#   QEMU      qemu-system-x86_64; igb needs version 8.0
+#   KERNEL    a bzImage                         [the newest /boot/vmlinuz-*]
+#   MODULES   its directory of modules          [/lib/modules/VERSION of KERNEL]
+#   BUSYBOX   a static busybox                  [busybox]
+#   NETCLIFF  the program to check              [target/release/netcliff]
+#   OUT       directory of the results          [a new directory under /tmp]
+#   PATIENCE  longest time for one driver (s)   [600]
+#   DEVICE    further properties of both NICs, such as iommu_platform=on, which gives virtio_net zero-copy
+# If one of these is missing, the script names it, and the drivers are SKIPPED. Exit code 1: a check failed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 QEMU=${QEMU:-qemu-system-x86_64}
@@ -41,7 +41,7 @@ mkdir -p "$OUT" || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A program with its libraries.
+# put PROGRAM: copies a program and its libraries into the guest.
 put() {
     local file
     mkdir -p "$work/root/bin"
@@ -52,7 +52,7 @@ put() {
     done
 }
 
-# A module and those that it needs, unpacked.
+# module NAME: copies a module and those that it needs, unpacked.
 module() {
     local name=${1//-/_} file target needed
     target=$work/root/lib/modules/$name.ko
@@ -66,11 +66,11 @@ module() {
     *) cat "$file" ;;
     esac >"$target"
     for needed in $(tr '\0' '\n' <"$target" | sed -n 's/^depends=//p' | tr ',' ' '); do module "$needed"; done
-    # In the order in which they are loaded.
+    # The order in which the modules must be loaded.
     echo "$name" >>"$work/root/lib/modules/order"
 }
 
-# What is the same for all drivers.
+# The files that are the same for all drivers.
 base() {
     mkdir -p "$work/root"/{bin,lib/modules,proc,sys,dev,run,tmp,out,etc,var,root}
     put "$BUSYBOX"
@@ -86,7 +86,7 @@ base() {
     for name in 9p 9pnet_virtio tcp_diag veth sch_fq sch_tbf sch_htb tcp_cubic tcp_bbr; do module "$name"; done
 }
 
-# The device of QEMU that a driver drives.
+# device DRIVER: the QEMU device for which a driver is made.
 device() {
     case $1 in
     virtio_net) echo virtio-net-pci ;;
@@ -95,7 +95,7 @@ device() {
     esac
 }
 
-# Becomes QEMU with two taps of four queues, wire0 and wire1, on a bridge of its own.
+# A script that makes two taps (wire0 and wire1) with four queues on a new bridge, and then becomes QEMU.
 read -r -d '' TAPS <<'END'
 ip link add wire type bridge mcast_snooping 0 && ip link set wire up || exit 1
 for tap in wire0 wire1; do
@@ -107,7 +107,7 @@ has_taps() {
     unshare -Urn sh -c "$TAPS" sh true 2>/dev/null && [ -w /dev/net/tun ]
 }
 
-# One driver: boots, waits, tells.
+# try DRIVER CHECKS: boots the guest, waits for its end, and prints the results.
 try() {
     local driver=$1 checks=$2 out=$OUT/$1 model slot wire options nics=() taps=() n
     mkdir -p "$out"
@@ -126,7 +126,7 @@ try() {
     else
         echo "$driver: SKIPPED several queues: no user namespace with taps can be had here"
     fi
-    # Two NICs, each in a PCI Express slot of its own (generation 1, one lane), the old ones behind a bridge; one wire.
+    # Two NICs on one wire. Each has a PCI Express slot (generation 1, one lane); the old ones are behind a PCI bridge.
     case $model in
     e1000 | rtl8139) nics=(-device "pcie-pci-bridge,id=bridge") ;;
     *) for n in 0 1; do
@@ -155,7 +155,7 @@ try() {
         -virtfs "local,path=$out,mount_tag=out,security_model=none" "${nics[@]}" 2>"$out/qemu.log" &
     local qemu=$!
     exec 7<>"$work/monitor.in"
-    # The guest cannot pull its own cable: it asks for it.
+    # The guest cannot unplug its cable. It writes a command for QEMU's monitor to a file, which this loop forwards.
     while kill -0 "$qemu" 2>/dev/null; do
         if [ -s "$out/monitor" ]; then
             cat "$out/monitor" >&7

@@ -1,8 +1,9 @@
 #!/bin/bash
-# A fixture of crates/host/tests/inspect out of a capture (`netcliff inspect --capture DIR`): its files, whole, in one, with what the kernel
-# answered (netlink.json). The test `fixtures_of_drivers_hold_what_is_read` fails where a file is missing or never read.
+# Makes a fixture of crates/host/tests/inspect from a capture (`netcliff inspect --capture DIR`): one file that contains
+# all files of the capture completely, including the kernel's answers (netlink.json). The test
+# `fixtures_of_drivers_hold_what_is_read` fails if a file is missing or never read.
 #
-#   scripts/guest/fixture.sh CAPTURE NAME "what it is of"
+#   scripts/guest/fixture.sh CAPTURE NAME DESCRIPTION
 #   scripts/guest/fixture.sh /tmp/netcliff-guest.X/e1000e/capture e1000e "two NICs of QEMU 10.0, Linux 6.18"
 set -eu
 fixtures=$(cd "$(dirname "$0")/../../crates/host/tests/fixtures" && pwd)
@@ -12,7 +13,7 @@ fixtures=$(cd "$(dirname "$0")/../../crates/host/tests/fixtures" && pwd)
     cd "$1"
     find . -type f | LC_ALL=C sort | while read -r file; do
         echo "== ${file#./}"
-        # Each file ends its line.
+        # Add a line feed at the end of a file that has none.
         sed -e '$a\' "$file"
     done
 } >"$fixtures/$2.tree"

@@ -1,4 +1,4 @@
-# Checks between two hosts, run by checks.sh: eth1 is put into a namespace of its own.
+# Checks between two hosts, run by checks.sh. eth1 is in a separate network namespace, which is the far host.
 
 apart() {
     [ -e /run/netns/far ] && return
@@ -14,7 +14,7 @@ apart() {
     return 1
 }
 
-# The far host's agent; it ends by `kill $agent`.
+# Starts the far host's agent. `kill $agent` ends it.
 listen() {
     /bin/ip netns exec far env NETCLIFF_STATE_DIR=/tmp/far-state netcliff agent --listen 10.9.0.2:9940 --key /tmp/key \
         --allow-settings eth1 --silence 20s >/tmp/agent.log 2>&1 &
@@ -27,7 +27,7 @@ state_and_speed() {
     ethtool eth0
 }
 
-# An experiment between the two, both devices changed.
+# Runs an experiment between the two hosts that changes both devices, and checks that both are restored.
 between() {
     apart || return 1
     listen
@@ -41,7 +41,7 @@ between() {
     [ $code = 0 ] || { echo "exit code $code"; return 1; }
 }
 
-# Settings tried by an experiment that goes through the device: set back, or kept and then taken back.
+# Tries settings with an experiment that uses the device. They must either be restored, or stay and then be undone.
 attempt() {
     note state
     nc tune try --if eth0 --experiment /tmp/through.toml --to 10.9.0.2 --key /tmp/key --keep "$@" >/tmp/try.log
@@ -54,7 +54,8 @@ attempt() {
     fi
 }
 
-# As the device comes; then with a delay of 10 ms and a send buffer that is empty long before, which to put right pays.
+# First with the default settings. Then with a delay of 10 ms and a send buffer that is empty much earlier, so that
+# correcting the settings gives more throughput.
 tried() {
     apart || return 1
     listen
@@ -114,6 +115,6 @@ duplex = ["full", "half"]
 y = "goodput_bps"
 END
     between /tmp/slow.toml && return
-    # A link that does not come to be is named; the other configurations have their figures.
+    # A configuration without a link must be named. The other configurations must have figures.
     [ "$(tail -1 /out/slow.log)" = "exit code 1" ] && grep -q "comes to no link of" /out/slow.log && ! grep -q "is gone" /out/slow.log
 }

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# First program of the guest: mounts, loads the modules, gives each NIC a namespace, runs the checks, powers off.
+# The first program of the guest: mounts file systems, loads the modules, runs the checks, powers off.
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/root
 mount -t proc proc /proc

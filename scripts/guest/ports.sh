@@ -1,4 +1,4 @@
-# Checks of rfc2544 from port to port, run by checks.sh.
+# Checks of rfc2544 between two ports, run by checks.sh.
 
 forward() {
     nc rfc2544 throughput --tx eth0 --rx eth1 --frames 64,512 --trial "${TRIAL:-500ms}" --settle 500ms --rest 100ms --width 20% \
@@ -9,7 +9,7 @@ packet() {
     forward --send-by packet --receive-by packet
 }
 
-# Both ports as far as an XDP program may change them.
+# Prints the settings of both ports that an XDP program can change.
 ports() {
     for device in eth0 eth1; do
         for what in -k -g -l -x -c; do ethtool $what $device 2>/dev/null; done
@@ -17,7 +17,7 @@ ports() {
     done
 }
 
-# Every way that this driver has; what it has not is refused with the port's name.
+# Tests every way to send and receive. If the driver does not support one, the refusal must name the port.
 xdp() {
     note ports
     for way in "" "--send-by packet --receive-by xdp-native" "--send-by packet --receive-by xdp-generic" \
@@ -30,7 +30,8 @@ xdp() {
     done
 }
 
-# Ports that stamp every frame are set to, and set back; others are refused by name.
+# If the ports can stamp every frame, netcliff sets them to do so, and restores them. Other ports must be refused by
+# name.
 stamps() {
     ethtool -T eth0
     nc rfc2544 latency --tx eth0 --rx eth1 --frames 64 --trial 500ms --settle 500ms --rest 100ms --width 20% --search typical \
@@ -46,7 +47,7 @@ stamps() {
     esac
 }
 
-# A port goes down, then the cable is pulled, in the middle of a measurement.
+# During a measurement, a port goes down, and in a second one the cable is unplugged.
 cable() {
     for event in down pulled; do
         TRIAL=3s

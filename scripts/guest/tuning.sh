@@ -7,7 +7,7 @@ tune() {
         nc tune apply --objective $objective --if eth0 --yes || { echo "$objective could not be applied"; return 1; }
         undone "$objective left something behind" || return 1
     done
-    # Two equal figures decide nothing, which is exit code 1.
+    # Two equal figures lead to no decision, which is exit code 1.
     nc tune try --objective latency --if eth0 --rounds 2 --metric /x --higher -- echo '{"x": 1}'
     grep -q "everything was set back" /out/tune.log
 }
@@ -23,12 +23,12 @@ killed() {
     done
 }
 
-# The value in force: `current -g RX`, `current -l Combined`.
+# Prints the current value: `current -g RX`, `current -l Combined`.
 current() {
     ethtool "$1" eth0 2>/dev/null | awk -v key="$2:" '/^Current/ { now = 1 } now && $1 == key { print $2 }'
 }
 
-# eth0 as somebody has set it badly: half of its queues, an RSS table of his own, small rings, each interrupt on CPU 1, RPS and XPS.
+# Sets eth0 badly: half of its queues, an RSS table, small rings, each interrupt on CPU 1, RPS and XPS.
 misset() {
     for what in "-L eth0 combined 2" "-X eth0 weight 3 1" "-G eth0 rx 128 tx 128" "-C eth0 rx-usecs 200"; do
         ethtool $what 2>&1 | sed "s/^/ethtool $what: /"
@@ -41,8 +41,8 @@ misset() {
     state
 }
 
-# What tune makes of such a device; that nothing is left to propose then; that he gets back what he had, also of what tune did not
-# mean to touch: a driver that makes new queues forgets their RSS, interrupts, RPS and XPS.
+# Applies tune to such a device. Then nothing may be left to propose, and undo must restore all earlier settings, even
+# those that tune did not change itself: a driver that creates new queues forgets their RSS, interrupts, RPS and XPS.
 queues() {
     misset
     for objective in latency cpu throughput; do
@@ -62,13 +62,15 @@ queues() {
         wait $!
         undone "killed after $wait s something stayed" || return 1
     done
-    # The figure is the carrier: a measurement begins with the link up, whatever was set just before.
+    # The figure is the carrier: every measurement must begin with the link up, whichever setting was changed just
+    # before.
     nc tune try --objective throughput --if eth0 --rounds 2 -- cat /sys/class/net/eth0/carrier 2>&1 | tee /tmp/try.log
     grep -q "without 1.00, with 1.00" /tmp/try.log || { echo "a round began without a link"; return 1; }
     unchanged "the trial left something behind"
 }
 
-# A plan of one step by hand, applied: KIND (rings, channels, coalesce) KEY OLD NEW; exit code of apply.
+# one_step KIND KEY OLD NEW: applies a plan of an MTU step and this step (KIND: rings, channels, coalesce); returns the
+# exit code of apply.
 one_step() {
     name="eth0 $1 $2"
     step="{\"setting\":{\"kind\":\"ethtool\",\"interface\":\"eth0\",\"group\":\"$1\",\"key\":\"$2\"},\"name\":\"$name\","
@@ -80,7 +82,8 @@ one_step() {
     nc tune apply --plan /tmp/plan.json --yes
 }
 
-# Odd sizes (told as requested against effective), and what no driver takes: named, and the step before it set back.
+# Unusual sizes (reported as requested and effective), and values that no driver accepts: these must be refused, and the
+# step before restored.
 by_hand_set() {
     nc tune undo
     up eth0
@@ -105,7 +108,7 @@ by_hand_set() {
     return 0
 }
 
-# The device is taken from its driver while its settings are tried.
+# The device is unbound from its driver while its settings are tried.
 gone() {
     device=$(basename "$(readlink /sys/class/net/eth0/device)")
     driver=/sys/bus/pci/drivers/$(basename "$(readlink /sys/class/net/eth0/device/driver)")

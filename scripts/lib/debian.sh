@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Sourced by what makes Debian's packages and by what tries them in bare roots.
+# Functions for the scripts that make Debian packages or test them in bare roots.
 
-# The mirror that bare roots are made from: MIRROR of the environment, else the first Debian mirror in apt's sources, else Debian's own.
+# Prints the mirror for bare roots: MIRROR from the environment, otherwise the first Debian mirror in apt's sources,
+# otherwise Debian's own.
 mirror() {
     local found="${MIRROR:-}"
     [[ -n "$found" ]] || found="$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
@@ -9,7 +10,7 @@ mirror() {
     echo "${found:-http://deb.debian.org/debian}"
 }
 
-# debian_arch MACHINE: Debian's name for a processor.
+# debian_arch MACHINE: prints Debian's name of a processor.
 debian_arch() {
     case "$1" in
     x86_64) echo amd64 ;;
@@ -21,7 +22,7 @@ debian_arch() {
     esac
 }
 
-# next_deb DEB VERSION OUT: the package DEB again, as VERSION, to try an upgrade with.
+# next_deb DEB VERSION OUT: copies the package DEB with another version, to test an upgrade.
 next_deb() {
     local work
     work="$(mktemp -d)"

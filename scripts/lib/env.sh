@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Sourced by the other scripts: finds a cargo that is new enough, and says whether eBPF can be built.
-# Sets CARGO, and PATH and RUSTUP_TOOLCHAIN where needed. Installs nothing.
+# Functions for the other scripts: finds a cargo that is new enough, and says whether eBPF programs can be built. Sets
+# CARGO, and if necessary PATH and RUSTUP_TOOLCHAIN. Installs nothing.
 
-# Where setup.sh puts the tools of the checks.
+# Directory in which setup.sh installs the tools of the checks.
 tools_dir() {
     printf '%s/tools' "${CARGO_TARGET_DIR:-$PWD/target}"
 }
 
-# Administrators' programs (ethtool, sysctl) stand outside of some users' PATH. The tools come last: their directory is
-# a Python environment, whose interpreter is for nobody else.
+# Some users' PATH lacks the directories of ethtool and sysctl. The tools come last, because their directory is a Python
+# environment whose interpreter must not replace that of the system.
 PATH="$PATH:/usr/sbin:/sbin:$(tools_dir)/bin"
 
 nextest_installed() {
@@ -19,23 +19,23 @@ deny_installed() {
     cargo-deny --version >/dev/null 2>&1
 }
 
-# The oldest Rust that builds the workspace.
+# The oldest Rust version that builds the workspace.
 required_rust() {
     sed -n 's/^rust-version *= *"\(.*\)"$/\1/p' Cargo.toml | head -n 1
 }
 
-# The newest Rust whose clippy found nothing here. What a newer one adds to its lints is shown and fails nothing, or `make test` would
-# fail on fresh machines six weeks after every release.
+# The newest Rust version whose clippy found nothing here. Warnings of newer versions are shown but do not fail, or
+# `make test` would fail on new machines six weeks after every release.
 checked_rust() {
     printf 1.99.1
 }
 
-# version_at_least HAVE WANT
+# version_at_least HAVE WANT: whether version HAVE is WANT or newer.
 version_at_least() {
     [[ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" == "$2" ]]
 }
 
-# Version printed by a cargo; nothing when it does not run (a rustup shim with no toolchain behind it).
+# Prints the version of a cargo; nothing if it does not run (for example a rustup shim without a toolchain).
 cargo_version() {
     "$1" --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p'
 }
@@ -50,13 +50,13 @@ cargo_home_bin() {
     printf '%s' "${CARGO_HOME:-${HOME:-/nonexistent}/.cargo}/bin"
 }
 
-# Chooses CARGO: the caller's, the one on PATH, the one of CARGO_HOME, rustup's stable; the first that is
-# new enough. Returns 1 when there is none.
+# Sets CARGO to the first of these that is new enough: the caller's, that on PATH, that in CARGO_HOME, rustup's stable.
+# Returns 1 if there is none.
 find_cargo() {
     local home_bin
     home_bin="$(cargo_home_bin)"
     if [[ -n "${CARGO:-}" ]]; then
-        # Its rustc and its subcommands stand beside it.
+        # rustc and cargo's subcommands are in the same directory.
         [[ "$CARGO" != */* ]] || export PATH="${CARGO%/*}:$PATH"
         cargo_is_new_enough "$CARGO" && export CARGO
         return
@@ -85,12 +85,12 @@ wasm_target_installed() {
         [[ -d "$libdir" ]]
 }
 
-# What building the eBPF programs needs: clang, and libelf and zlib found by pkg-config.
+# Whether the eBPF programs can be built: this needs clang, and libelf and zlib that pkg-config finds.
 ebpf_buildable() {
     command -v clang >/dev/null && command -v pkg-config >/dev/null && pkg-config --exists libelf zlib
 }
 
-# True when the build is to have its eBPF part. EBPF=0 in the environment leaves it out.
+# Whether the build contains eBPF. EBPF=0 in the environment leaves it out.
 ebpf_wanted() {
     [[ "${EBPF:-1}" != 0 ]]
 }

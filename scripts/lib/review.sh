@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Sourced by scripts/review/*.sh: how a row is judged and printed, and how a script ends. `wrong` is the part's own.
+# Functions for scripts/review/*.sh: judge and print a row, and end a script. Each part of a script has its own variable
+# `wrong`.
 
-# verdict ROW SEEN TEST...: the row is right where the test succeeds.
+# verdict ROW SEEN TEST...: the row is right if the test succeeds.
 verdict() {
     local row=$1 seen=$2
     shift 2
@@ -12,11 +13,11 @@ verdict() {
     fi
 }
 
-# coded ROW CODE SEEN: the row is right where the code is 0.
+# coded ROW CODE SEEN: the row is right if the code is 0.
 coded() { verdict "$1" "$3" [ "$2" -eq 0 ]; }
 
 skipped() { echo "SKIPPED $1: $2"; }
 
-# ended CODE: keeps the worst code of the parts, with which the script exits.
+# ended CODE: stores the worst exit code of the parts in `worst`, with which the script exits.
 worst=0
 ended() { ((worst >= $1)) || worst=$1; }

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Sourced by checks of which a part may lack something.
+# A function for checks that can skip a part.
 
-# skip_part SCRIPT NEED REASON: reports it as tests do (crates/testkit/src/report.rs): a line to stderr and to NETCLIFF_SKIPPED_FILE. Returns 1
-# where NETCLIFF_REQUIRE has NEED or `all`.
+# skip_part SCRIPT NEED REASON: reports a skipped part as tests do (crates/testkit/src/report.rs): one line to stderr
+# and one to NETCLIFF_SKIPPED_FILE. Returns 1 if NETCLIFF_REQUIRE contains NEED or `all`.
 skip_part() {
     local line="SKIPPED: $1: $2: $3" required="${NETCLIFF_REQUIRE:-}"
     echo "$line" >&2

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# attacks.sh NETCLIFF: what an attack got out of netcliff: through its ports, and through its outputs.
-# A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
+# attacks.sh NETCLIFF: repeats attacks on netcliff, through its ports and through its outputs. Prints one line per row
+# of the review: `ok`, `WRONG` or `SKIPPED`, the name of the row, and the observation. Exit code 1: a row is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: attacks.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 # shellcheck source=scripts/lib/review.sh
 source scripts/lib/review.sh
 
-# Rows P4, P5, P7, P10, E1 and P14 (Host): serve, --metrics and agent --max-rate. Needs python3, curl, ip. At most 90 s.
+# Rows P4, P5, P7, P10, E1 and P14 (header Host): serve, --metrics and agent --max-rate. Needs python3, curl and ip.
+# Takes at most 90 s.
 ports() (
     set -u
     work=$(mktemp -d /tmp/g-review-XXXXXX)
@@ -156,7 +157,7 @@ P
     done
     begin p5a ip netns exec "g${tail}a" "$netcliff" agent --listen 10.95.1.1:9940 --key "$work/key" --allow-find gfar0 --max-rate 20kpps
     until_says p5a 'agent listens'
-    # The most frames that came in any second, by the clock of each reading.
+    # Prints the most frames that arrived in any second, by the clock of each reading.
     cat >"$work/count.py" <<'P'
 import sys, time
 seen, most = [], 0.0
@@ -184,7 +185,7 @@ P
     exit "$wrong"
 )
 
-# Rows P2, P3, P6, P8, P9, P12, P14: outputs, in a directory, devices and a namespace of its own.
+# Rows P2, P3, P6, P8, P9, P12, P14: outputs. Uses a temporary directory, temporary devices and a temporary namespace.
 outputs() (
     set -u
     work=$(mktemp -d /tmp/h-review.XXXXXX)
@@ -205,7 +206,7 @@ outputs() (
     is() { [ "$1" = "$2" ]; }
     cd "$work" || exit 1
 
-    # P2: a shared directory stays as it is.
+    # P2: a shared directory keeps its mode.
     for mode in 1777 755; do
         mkdir "shared-$mode" && chmod "$mode" "shared-$mode"
         NETCLIFF_STATE_DIR=$work/shared-$mode "$netcliff" tune undo >/dev/null 2>&1
@@ -213,7 +214,7 @@ outputs() (
         verdict P2 "NETCLIFF_STATE_DIR of mode $mode: now $(stat -c %a "shared-$mode"), exit $code" is "$(stat -c %a "shared-$mode")" "$mode"
     done
 
-    # P3: nothing but a regular file is replaced.
+    # P3: only a regular file is replaced.
     mkfifo pipe && echo old >file && ln -s file link && echo foreign >file.new
     metrics() { timeout 30 "$netcliff" watch --once --interval 200ms --metrics-file "$1" 2>&1; }
     if mknod null c 1 3 2>/dev/null && : 2>/dev/null >null; then
@@ -233,7 +234,7 @@ outputs() (
     said=$(metrics pipe | tail -n 1)
     verdict P3 "a pipe without a reader: $said" grep -q "nobody reads" <<<"$said"
 
-    # P6: a reader that stops.
+    # P6: a reader of the output stops reading.
     stops() {
         local command=$1 pipe=stopped-$1 pid began code
         mkfifo "$pipe"
@@ -299,7 +300,7 @@ print(sum(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in "\n\t
         said=$(python3 -c 'import xml.dom.minidom as m; m.parse("junit.xml"); print("XML")' 2>&1 | tail -n 1)
         verdict P8 "compare --junit: $said" is "$said" XML
 
-        # P9: the terminal goes.
+        # P9: the terminal disappears.
         ended=""
         for _ in 1 2 3 4 5; do
             ended+=$(
@@ -347,7 +348,7 @@ END
         skipped "P8, P9" "no python3"
     fi
 
-    # Half an export, or two joined ones, are no run.
+    # Half an export, or two joined exports, are no valid run.
     "$netcliff" results export --db r.db 1 -o whole.json >/dev/null 2>&1
     head -n 1 whole.json >half.json
     cat whole.json whole.json >joined.json
@@ -356,12 +357,12 @@ END
         verdict P14 "results import of $file.json: $said" grep -qE "it is cut|exported runs" <<<"$said"
     done
 
-    # P8: a name from a file is no formula.
+    # P8: a name from a file is not written as a formula.
     printf 'name = "=HYPERLINK(1)"\nprotocol = "5us"\n' >host.toml
     said=$("$netcliff" predict --host host.toml --scheme interrupt --rate 1k --csv 2>/dev/null | tail -n 1 | cut -c 1-24)
     verdict P8 "a host called =HYPERLINK(1) in CSV: $said" grep -q ",'=HYPERLINK(1)," <<<"$said"
 
-    # P12: a device is no database.
+    # P12: a device is refused as a database.
     said=$("$netcliff" results list --db pipe 2>&1)
     verdict P12 "--db PIPE: $said" grep -q "is a pipe" <<<"$said"
     if mknod zero c 1 5 2>/dev/null; then
@@ -379,7 +380,7 @@ END
     verdict P14 "a new store: directory $(stat -c %a new), file $(stat -c %a new/r.db)" is "$(stat -c %a new new/r.db | xargs)" "700 600"
     if [ "$(id -u)" -eq 0 ] && command -v unshare >/dev/null; then
         "$netcliff" results export --db r.db 1 -o run.json >/dev/null 2>&1
-        # As of a version that did not count them.
+        # Makes the record look like that of a version that did not count objects.
         sed -i 's/,"objects":[0-9]*//' run.json
         row=$(tail -n 1 run.json)
         for _ in $(seq 300); do echo "$row"; done >>run.json
@@ -402,7 +403,7 @@ END
             count=$(ip netns exec "$space" "$netcliff" watch --once --interval 200ms --metrics-file /dev/stdout 2>/dev/null | sed '/^#/d; s/ [^ ]*$//' | sort | uniq -d | wc -l)
             verdict P14 "--metrics of two names that differ in unseen characters alone: $count samples twice" is "$count" 0
             said=$(ip netns exec "$space" "$netcliff" tune plan --objective throughput --script 2>&1 | tail -n 1)
-            # Where there is nothing to set the script is empty.
+            # If there is nothing to set, the script is empty.
             verdict P14 "tune plan --script for it: $said" test "$said" = "set -e" -o "${said/a script cannot hold/}" != "$said"
         else
             skipped P14 "no veth"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# losses.sh NETCLIFF: what is lost and why: load behind a slower link, sockets that nobody reads, drops of every kind with their places.
-# A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
+# losses.sh NETCLIFF: checks losses and their causes: load behind a slower link, sockets that no program reads, drops of
+# every kind with their places. Prints one line per row of the review: `ok`, `WRONG` or `SKIPPED`, the name of the row,
+# and the observation. Exit code 1: a row is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: losses.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
@@ -47,7 +48,7 @@ load_and_loss() (
         stream -b 30M -l 1470B >"$scratch/tbf.json"
         sent="$(field 'r["rows"][0]["datagrams"]["sent"]' <"$scratch/tbf.json")"
         lost="$(field 'round(100 * r["rows"][0]["datagrams"]["lost"] / r["rows"][0]["datagrams"]["sent"])' <"$scratch/tbf.json")"
-        # Two seconds and a quarter of warm-up of 2.55 kpps each.
+        # 2.25 s (with the warm-up) at 2.55 kpps are about 5740 datagrams.
         verdict "stream -b behind tbf" "$sent datagrams, $lost % lost" test "$sent" -le 6500 -a "$lost" -ge 25 -a "$lost" -le 45
         ip netns exec "$near" tc qdisc del dev va root
     else
@@ -98,7 +99,7 @@ socket_losses() (
     ip -n "$space" link set lo up
     within() { ip netns exec "$space" "$@"; }
 
-    # A socket that nobody reads, and a sender of bounded time.
+    # A socket that no program reads, and a sender that runs for a limited time.
     within timeout 40 python3 -c '
 import socket, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -177,12 +178,12 @@ drops() (
         echo "WRONG $1: $2"
         wrong=1
     }
-    # check ROW PATTERN TEXT: the text has the pattern.
+    # check ROW PATTERN TEXT: the row is right if the text contains the pattern.
     check() {
         local seen
         if seen=$(grep -m1 -E -- "$2" <<<"$3"); then ok "$1" "$(tr -s ' ' <<<"$seen")"; else bad "$1" "no /$2/ in: $(head -c 600 <<<"$3" | tr -s ' \n' ' ')"; fi
     }
-    # without ROW PATTERN TEXT: the text lacks the pattern.
+    # without ROW PATTERN TEXT: the row is right if the text does not contain the pattern.
     without() {
         local seen
         if seen=$(grep -m1 -E -- "$2" <<<"$3"); then bad "$1" "$seen"; else ok "$1" "no /$2/"; fi
@@ -299,7 +300,7 @@ P
     inside "$a" python3 "$here/send.py" 10.210.1.2 9 100 400 0.005
     page=$("$netcliff" drops --netns "$b" --by flow --time 4s --interval 1s)
     advice=$(grep -c 'no program listens' <<<"$page")
-    # Once as it happens, once with the total.
+    # The advice is printed once when the drop happens, and once with the total.
     if [ "$advice" -ge 1 ] && [ "$advice" -le 2 ]; then ok "rank 22, advice once" "$advice"; else bad "rank 22, advice once" "$advice times"; fi
     check "rank 22, total" '^TOTAL' "$page"
     check "rank 22, flows unbroken" 'udp 10.210.1.1:[0-9]+ > 10.210.1.2:9$' "$page"

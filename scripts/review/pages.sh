@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# pages.sh NETCLIFF: what is typed and what is printed: command lines, experiment files, pages, the explorer, claims of documents.
-# A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
+# pages.sh NETCLIFF: checks input and output: command lines, experiment files, pages, the explorer, claims of documents.
+# Prints one line per row of the review: `ok`, `WRONG` or `SKIPPED`, the name of the row, and the observation. Exit code
+# 1: a row is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: pages.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 # shellcheck source=scripts/lib/review.sh
 source scripts/lib/review.sh
 
-# The page of find, compare and the explorer: the words, the answer on HTML pages, one accuracy in the docs, what the explorer
-# opens on and whether it is whole at 390 px; the claims of documents.
+# The pages of find and compare, and the explorer: their words, the answer on HTML pages, one statement of accuracy in
+# the docs, the explorer's first view, whether it fits into a width of 390 px; and claims of documents.
 answers() (
     set -u
     scratch=$(mktemp -d /tmp/c-review.XXXXXX)
@@ -17,7 +18,7 @@ answers() (
     mkdir -m 0700 "$XDG_DATA_HOME" "$NETCLIFF_STATE_DIR"
     wrong=0
 
-    # The medians of the model and the simulation, and the worst, as the page states them first.
+    # Prints the sentence of a page that gives the median errors of model and simulation, and the worst error.
     accuracy() {
         tr '\n' ' ' <"$1" | tr -s ' ' |
             grep -o 'missed the measured cliff by [0-9.]* % (model) and [0-9.]* % (simulation) in the median, by [0-9.]* % at worst' | head -1
@@ -37,7 +38,7 @@ answers() (
     answer=$(grep -oEm1 'Not comparable|No difference is shown|B is worse in' "$scratch/c.txt")
     verdict "rank 12, compare" "terminal: ${answer:-no answer}" grep -q "${answer:-no answer}" "$scratch/c.html"
 
-    # What a finding's file says, computed anew: its scheme, and why the cliff is another one.
+    # A prediction from the file of a finding uses the scheme of the run, and says why its cliff differs.
     finding=web/tests/data/find.json
     said=$(timeout 60 "$netcliff" predict --host "$finding" --cliff 2>&1)
     of_run=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["setup"]["scheme"].split(":")[0])' "$finding")
@@ -54,14 +55,14 @@ answers() (
         verdict "rank 23 $form" "loads in the order $loads" grep -q 123 <<<"$loads"
     done
 
-    # The page of the same finding: one confidence a figure, and the words.
+    # The page of the same finding: one confidence per figure, and its words.
     timeout 20 "$netcliff" results import "$finding" --db "$scratch/find.db" >/dev/null 2>&1
     page=$(timeout 20 "$netcliff" results show 1 --db "$scratch/find.db" -v 2>&1)
     verdict "words, find" "$(grep -m1 'with pauses' <<<"$page" | tr -s ' ')" grep -q 'with pauses' <<<"$page"
     old=$(grep -cE 'as experienced|held up [0-9]|2 x / peak|leave behind \(|were void' <<<"$page")
     verdict "words, find" "$old old words" test "$old" = 0
     verdict "rank 24" "$(grep -c 'Intervals have' <<<"$page") sentences that name no figure" test "$(grep -c 'Intervals have' <<<"$page")" = 0
-    # Claims of documents (SEEDS): one table, marks that can fail, and the bus and sweeps that were missing.
+    # Claims of documents (SEEDS): one table, marks that can fail, and the bus and sweeps that were missing earlier.
     timeout 20 "$netcliff" run roofline mlfrr --claims "$scratch/claims.md" >/dev/null 2>&1
     rows=$(grep -o ' | yes: \| | no: \|<br>yes: \|<br>no: ' "$scratch/claims.md" | wc -l)
     verdict "claims, table" "$rows rows; $(grep -m1 '^Comparisons' "$scratch/claims.md")" test "$rows" -ge 8
@@ -100,7 +101,7 @@ answers() (
         exit "$wrong"
     fi
     tested=$(cd web && CHROMIUM="$browser" timeout 120 node tests/page.mjs "$netcliff" --shots "$scratch/shots" --only 'empty store|newest record|agree|read out' 2>&1)
-    # Arguments: the row, a pattern of the test's name.
+    # Arguments: the row, and a pattern of the test's name.
     explorer() {
         local said
         said=$(grep -m1 -E "^(ok|FAILED) .*$2" <<<"$tested")
@@ -114,7 +115,7 @@ answers() (
     exit "$wrong"
 )
 
-# The command line, experiment files and rfc2544's neighbours.
+# The command line, experiment files and the neighbours that rfc2544 resolves.
 command_lines() (
     set -uo pipefail
     work="$(mktemp -d)"
@@ -134,7 +135,7 @@ command_lines() (
     }
     trap cleanup EXIT
 
-    # row NAME PATTERN COMMAND...: right if what the command prints matches.
+    # row NAME PATTERN COMMAND...: the row is right if the output of the command matches.
     row() {
         local name="$1" pattern="$2" said
         shift 2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# predictions.sh NETCLIFF: what is read and what is computed of it: captures as traffic, the readings of a paper. No privileges.
-# A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
+# predictions.sh NETCLIFF: checks files that netcliff reads and the figures that it computes from them: captures as
+# traffic, and the interpretations of a paper. Needs no privileges. Prints one line per row of the review: `ok`, `WRONG`
+# or `SKIPPED`, the name of the row, and the observation. Exit code 1: a row is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: predictions.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
@@ -55,7 +56,7 @@ pcap("burst.pcap", 1, [(1, udp(20))] * 100_000 + [(2, udp(20))])
 pcap("years.pcap", 1, [(n * 3_400_000, udp(20)) for n in range(100)])
 PY
     run() { "$netcliff" simulate --host pentium4-2530mhz --packets 1000 --arrivals "trace:$scratch/$1" "${@:2}" 2>&1; }
-    # row NAME PATTERN TEXT: right where the text holds the pattern.
+    # row NAME PATTERN TEXT: the row is right if the text contains the pattern.
     row() {
         if grep -Eq "$2" <<<"$3"; then echo "ok $1: $(grep -Eo "$2" <<<"$3" | head -1)"; else
             echo "WRONG $1: ${3:0:200}"
@@ -69,7 +70,7 @@ PY
     row "100 packets in years" 'years.pcap.*100 packets over .* give --rate' "$(run years.pcap)"
     gzip -k "$scratch/old.pcapng"
     row "packed by gzip" '"rate": ?"1pps"' "$(run old.pcapng.gz --json)"
-    # Of the same kinds, by a second pair of eyes.
+    # Captures of the same kinds, from a second reviewer.
     row "modified pcap, big-endian" '"rate": ?"1pps"' "$(run modified.pcap --json)"
     row "captures joined by cat" 'the first 100 packets count: another capture.s header' "$(run joined.pcap)"
     row "zeros at the end" 'the first 100 packets count: zeros follow' "$(run zeros.pcap)"
@@ -96,7 +97,8 @@ PY
     exit "$wrong"
 )
 
-# The rows of the reading of Salah, El-Badawi and Khalid (2007) whose other readings are parameters (numbers there). About 20 s.
+# Figures of Salah, El-Badawi and Khalid (2007) whose alternative interpretations are parameters of netcliff. The rows
+# have the numbers of that review. Takes about 20 s.
 readings() (
     set -uo pipefail
     scratch="$(mktemp -d /tmp/t-review.XXXXXX)"
@@ -105,7 +107,7 @@ readings() (
     mkdir -m 0700 "$XDG_DATA_HOME" "$NETCLIFF_STATE_DIR"
     wrong=0
 
-    # A figure of a point: PATH in the outcome's JSON, then the command.
+    # figure PATH COMMAND...: prints one figure, by its path in the JSON outcome of the command.
     figure() {
         local path="$1"
         shift
@@ -117,10 +119,10 @@ for key in sys.argv[1].split("."):
 print(value["value"] if isinstance(value, dict) else value)' "$path"
     }
 
-    # Whether a number lies between two.
+    # within VALUE LOW HIGH: whether a number lies between two others.
     within() { python3 -c 'import sys; low, value, high = map(float, sys.argv[1:]); sys.exit(not low <= value <= high)' "$2" "$1" "$3"; }
 
-    # The row, what was found, and between which numbers it must lie.
+    # row NAME VALUE LOW HIGH: the row is right if the value lies between the two numbers.
     row() {
         if within "$2" "$3" "$4" 2>/dev/null; then
             echo "ok $1: $2"

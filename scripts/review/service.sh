@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# service.sh NETCLIFF: repeats the rows of the review on a service of one's own: `ok`, `WRONG` or `SKIPPED`, the row and what was seen.
+# service.sh NETCLIFF: repeats the findings of the review about measuring a service that the user provides. Prints one
+# line per row of the review: `ok`, `WRONG` or `SKIPPED`, the name of the row, and the observation. Exit code 1: a row
+# is WRONG.
 set -uo pipefail
 netcliff="$(realpath "${1:?usage: service.sh PATH-OF-NETCLIFF}")"
 scratch="$(mktemp -d)"
@@ -8,7 +10,7 @@ mkdir -m 700 "$NETCLIFF_STATE_DIR"
 trap 'rm -rf "$scratch"' EXIT
 wrong=0
 
-# row NAME SEEN TEST...: one line; the row is right where the test succeeds.
+# row NAME SEEN TEST...: prints one line; the row is right if the test succeeds.
 row() {
     if "${@:3}"; then echo "ok $1: $2"; else
         echo "WRONG $1: $2"
@@ -19,7 +21,7 @@ if [[ "$(id -u)" != 0 ]]; then
     echo "SKIPPED a service of one's own: no rights to make network namespaces"
     exit 0
 fi
-# Sends datagrams back, 4 ms each, from a process that has cut itself loose.
+# A service in a detached process that returns datagrams and takes 4 ms for each.
 cat >"$scratch/echo_service.py" <<'PYTHON'
 import os, socket, time
 if os.fork():
@@ -43,7 +45,8 @@ find_service --service 'echo no zone >&2; exit 7' --request http:/ >/dev/null
 row "a service that does not start" "$(tail -n 2 "$scratch/stderr" | tr '\n' ' ')" grep -q "exit status 7" "$scratch/stderr"
 find_service --service true --request udp:00 >/dev/null
 row "a service without a port" "$(tail -n 1 "$scratch/stderr")" grep -q -- "--port" "$scratch/stderr"
-# Another program has the port, the answers are wrong, the port is another one, it ends in the middle, and TLS that cannot be.
+# Another program has the port, the answers are wrong, the port is another one, the service ends during the run, and TLS
+# cannot be established.
 cat >"$scratch/wrong_service.py" <<'PYTHON'
 import socket, sys, time
 s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# tuning.sh NETCLIFF: what is set on a host: the hybrid of interrupts and polling, and where queues are placed.
-# A line a row: `ok`, `WRONG` or `SKIPPED`, the row and what was seen. Exit 1 where one is WRONG.
+# tuning.sh NETCLIFF: checks settings of a host: the hybrid of interrupts and polling, and the placement of queues.
+# Prints one line per row of the review: `ok`, `WRONG` or `SKIPPED`, the name of the row, and the observation. Exit code
+# 1: a row is WRONG.
 # shellcheck disable=SC2030,SC2031 # each part is a subshell, with an environment of its own
 netcliff="$(realpath "${1:?usage: tuning.sh PATH-OF-NETCLIFF}")"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 # shellcheck source=scripts/lib/review.sh
 source scripts/lib/review.sh
 
-# Row 44 of document 002 (the hybrid in Linux): netcliff tune adapt on a veth, its ends, a second one on the same device. Needs
-# python3, ethtool, ip. At most 60 s.
+# Row 44 of review document 002 (the hybrid in Linux): netcliff tune adapt on a veth, its end, and a second one on the
+# same device. Needs python3, ethtool and ip. Takes at most 60 s.
 adapting() (
     set -u
     work=$(mktemp -d /tmp/g-adapt-XXXXXX)
@@ -88,8 +89,8 @@ while True:
     exit "$wrong"
 )
 
-# What document 004 has of placement (rows 12, 13, 17, 19 of its table, and 17 and 23 of document 000), on a captured igb, the model
-# and a veth of a namespace of its own.
+# The rows about placement in review document 004 (12, 13, 17, 19) and document 000 (17, 23): on a captured igb, on the
+# model, and on a veth in a temporary namespace.
 placing() (
     set -u
     fixtures=$PWD/crates/host/tests/fixtures
@@ -127,7 +128,7 @@ placing() (
     seen=$("$netcliff" simulate --queues 4:map=smt,on=0/1/2/3 --rate 100kpps 2>&1 | head -n 1)
     verdict 004/19 "map=smt with on: $seen" grep -q "leave out map=smt or on" <<<"$seen"
 
-    # Hashed fields of UDP without ports, as an igb comes up.
+    # The hash of UDP does not include ports, as after the start of an igb.
     sed -i '0,/"ntuple_rules": 0/s//"ntuple_rules": 0, "hash_fields": {"tcp4": "sdfn", "udp4": "sd"}/' igb/netlink.json
     seen=$("$netcliff" inspect --from igb --if eth0 2>&1 | grep -A3 -i "4-tuple" | head -n 4)
     verdict 004/12 "$(head -n 1 <<<"$seen")" grep -q "UDP 4-tuple not hashed" <<<"$seen"
@@ -147,7 +148,7 @@ placing() (
     seen=$(ip netns exec "$space" timeout 20 "$netcliff" tune set pause=off --if p0 2>&1)
     verdict 000/23 "tune set pause=off: $(head -n 1 <<<"$seen" | cut -c1-120)" grep -q "pause-rx" <<<"$seen"
 
-    # One session: what it sets is in the journal, and undone.
+    # In one session, the settings are recorded in the journal and undone.
     before=$(ip netns exec "$space" cat /sys/class/net/p0/gro_flush_timeout)
     ip netns exec "$space" timeout 20 "$netcliff" tune set gro_flush_timeout=20us gro=on --if p0 >/dev/null 2>&1
     set_to=$(ip netns exec "$space" cat /sys/class/net/p0/gro_flush_timeout)

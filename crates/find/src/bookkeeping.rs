@@ -1,11 +1,12 @@
-//! Converts the measured CPU shares to the terms of model and simulation.
+//! Converts the measured CPU shares to the categories of the engines (model and simulator).
 //!
-//! The meter sees in which context the CPU was; the engines know what it worked for. Costs of an interrupt beyond its
-//! handler (leaving and entering a virtual machine, cold caches) appear to the meter as time of the application,
-//! softirqs or idle time that was interrupted; in the engines they belong to the interrupt. A NET_RX softirq is one
-//! context to the meter, but polls and packets to the engines. So for each counted interrupt its calibrated hidden cost
-//! is moved to the interrupt share, from what it interrupted, and for each counted poll its calibrated cost to the poll
-//! share. The sum stays the same. Time that the engines do not have (other tasks, other softirqs, with a NIC the
+//! The meter records the context in which the CPU ran: interrupt handler, softirq, application, idle. The engines
+//! divide CPU time by its cause. Costs of an interrupt beyond its handler (leaving and entering a virtual machine, cold
+//! caches) appear to the meter as time of the application, of softirqs or of idling, whichever was interrupted; in the
+//! engines they belong to the interrupt. A NET_RX softirq is one context to the meter, but the engines separate its
+//! polls from its packets. So for each counted interrupt its calibrated hidden cost is moved from the share of the
+//! interrupted context to the interrupt share, and for each counted poll its calibrated cost is moved to the poll
+//! share. The sum stays the same. CPU time that the engines do not model (other tasks, other softirqs, with a NIC the
 //! timer's interrupts) is reported separately.
 
 use netcliff_core::finding::{CpuBesides, CpuMeasured};
@@ -15,7 +16,7 @@ use crate::calibrate::Costs;
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, Observation};
 
-/// Calibrated costs that the meter counts in another share than the engines do; [`like_engines`] moves them.
+/// Calibrated costs that the meter counts in one category and the engines in another; [`like_engines`] moves them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seams {
     /// Cost of an interrupt to the application that it interrupts, beyond its handler (s).
@@ -35,7 +36,7 @@ impl Seams {
     }
 }
 
-/// CPU shares of a trial in the engines' terms.
+/// CPU shares of a trial in the engines' categories.
 pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     let share = |time_s: f64| Figure::exact(time_s / counts.elapsed_s);
     let busy = counts.busy_interrupts.min(counts.interrupts);
@@ -56,7 +57,7 @@ pub fn like_engines(counts: &Counts, seams: Seams) -> CpuShares {
     }
 }
 
-/// Converts the CPU shares of trials to the engines' terms; trials without counts stay unchanged.
+/// Converts the CPU shares of trials to the engines' categories; trials without counts stay unchanged.
 pub fn rewrite(observations: &mut [Observation], seams: Seams) {
     for observation in observations {
         if let Some(counts) = &observation.counts {
@@ -78,8 +79,8 @@ pub fn besides(observations: &[&Observation], load_pps: f64) -> Option<CpuBeside
     })
 }
 
-/// Returns the moved costs, and for each load of the sweep the CPU shares that the engines do not model. Void trials
-/// are excluded. `None` if no valid trial was metered.
+/// Returns the costs that were moved, and for each load of the sweep the CPU shares that the engines do not model. Void
+/// trials are excluded. `None` if no valid trial was metered.
 pub fn measured(swept: &[Observation], seams: Seams) -> Option<CpuMeasured> {
     let mut loads: Vec<f64> = swept.iter().map(|observation| observation.spec.rate_pps).collect();
     loads.sort_by(f64::total_cmp);

@@ -7,10 +7,11 @@
 //! application time - hidden x interrupts that hit it = application x packets + context switch x wake-ups.
 //!
 //! The hidden part of an interrupt (leaving and entering a virtual machine, cold caches afterwards) is charged to
-//! whatever it interrupts. It is measured by an application that works 1 ms per packet while its socket overflows: the
-//! excess over its known work, divided by the number of interrupts during it. It is added to the measured time of
-//! handlers. The part charged to an interrupted poll, which happens only with NICs that do not mask, is the difference
-//! between polls that were interrupted before their first packet and others.
+//! whatever the interrupt interrupts. It is measured with an application that works 1 ms per packet while its socket
+//! overflows: the time of the application beyond its known work, divided by the number of interrupts during the work.
+//! It is added to the measured time of handlers. The part charged to an interrupted poll, which happens only with NICs
+//! that do not mask interrupts while polling, is the difference between polls that were interrupted before their first
+//! packet and polls that were not.
 //!
 //! With a NIC, interrupts of the timer and of other CPUs, other softirqs and other tasks are assumed to lengthen what
 //! they interrupt ([`Counts::by_the_clock`]).
@@ -50,23 +51,25 @@ pub const SHARES: [f64; 5] = [0.15, 0.3, 0.45, 0.6, 0.75];
 const SIZE_PLACE: usize = 2;
 /// Size of the larger frames [bytes, FCS included].
 pub const LARGE_FRAME_BYTES: u32 = 1518;
-/// Work per packet that almost keeps the application from reading (s): its socket stays full, nearly all packets are
-/// dropped there, and each piece of work is interrupted about a hundred times.
+/// Additional work per packet (s) of an application that reads almost nothing: its socket stays full, nearly all
+/// packets are dropped there, and each piece of work is interrupted about a hundred times.
 const BLOCKED_WORK_S: f64 = 1e-3;
 /// Load that keeps the socket full while some packets are read, as a share of the rough cliff. The socket is filled by
 /// load, not by extra work of the application: with extra work, interrupts would take so much of the application's time
-/// that the cost of cold reads, a tenth of this time, could not be separated from the cost of interrupts.
+/// that the cost of reading cold packets (packets that have left the CPU's caches), a tenth of this time, could not be
+/// separated from the cost of interrupts.
 const FULL_SHARE: f64 = 1.4;
 /// Load of the trials in which all packets are dropped at the socket, as a share of the rough cliff, if packets come
-/// through the backlog: where most are dropped, CPUs contend for the queue between them.
+/// through the backlog. It is not higher, because where most packets are dropped, the sender's and the host's CPU
+/// contend for the backlog queue.
 const BLOCKED_SHARE: f64 = 1.5;
 /// As [`BLOCKED_SHARE`], for a NIC: beyond the cliff its NAPI polls all the time, and other CPU time would be charged
 /// to the few remaining interrupts.
 const BLOCKED_SHARE_OF_A_NIC: f64 = 0.3;
-/// Loss above which a trial counts as having kept the socket full.
+/// Loss above which a trial counts as one whose socket stayed full.
 pub const FULL_LOSS: f64 = 0.1;
-/// Loss up to which a trial counts as having lost almost nothing. If a trial at [`FULL_SHARE`] does, the rough cliff
-/// was too low.
+/// Loss up to which a trial counts as having lost almost nothing. If a trial at [`FULL_SHARE`] lost no more than this,
+/// the rough cliff was too low.
 const NONE_LOST: f64 = 0.01;
 /// Factor by which a rough cliff that was too low is raised: 0.75 of the new value is about the load that the host
 /// carried at [`FULL_SHARE`].
@@ -74,7 +77,8 @@ const RISE: f64 = 2.0;
 /// Share of a trial's packets that must be delivered for the trial to count as one whose socket did not overflow.
 const ALL_DELIVERED: f64 = 0.9;
 /// Share of a trial's packets that must be delivered for the trial to count as one in which no packet met a full
-/// socket. It is below 1 because at both ends of a trial a few percent of the packets wait in the socket.
+/// socket. It is below 1 because at the start and at the end of a trial a few percent of the packets wait in the
+/// socket.
 const ALL_TAKEN: f64 = 0.95;
 /// Smallest number of trials with warm packets ([`is_warm`]) for a fit to these trials alone: two rounds of three
 /// loads.
@@ -87,7 +91,7 @@ const PACKETS: f64 = 10e3;
 /// Number of trials per round.
 pub const TRIALS_A_ROUND: usize = SHARES.len() + 3;
 
-/// Amount of measurement.
+/// Number and loads of a calibration's trials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// Rounds over all loads, interleaved so that drift affects all loads equally.
@@ -128,8 +132,8 @@ pub struct Calibrated {
     pub costs: Costs,
     /// Frame size of the regression (bytes).
     pub frame_bytes: u32,
-    /// Coefficient of variation of the times that the engines draw: of a packet's time, or with a NIC of a poll's time.
-    /// `None`: too few polls.
+    /// Coefficient of variation with which the engines draw the times of packets, polls and interrupts: measured for a
+    /// packet's time, or with a NIC for a poll's time. `None`: too few polls.
     pub variation: Option<f64>,
     /// Bootstrap replicates of the host: the fit to resampled trials.
     pub resampled: Vec<Resampled>,
@@ -168,8 +172,8 @@ pub struct Costs {
 
 impl Costs {
     /// Returns the trial's CPU time in softirqs and application, divided by the time that these costs predict; `None`
-    /// if they predict no time. If `loss` exceeds a tenth, the packets cost what they cost with a full socket, as in
-    /// calibration.
+    /// if they predict no time. If `loss` exceeds a tenth, the prediction includes the additional costs of a full
+    /// socket.
     pub fn slowness(&self, counts: &Counts, loss: f64) -> Option<f64> {
         let (cold_protocol_s, cold_application_s) =
             if loss > FULL_LOSS { (self.cold_protocol_s, self.cold_application_s) } else { (0.0, 0.0) };
@@ -187,13 +191,15 @@ impl Costs {
         counts.delivered.min(counts.packets) + self.socket_drop_cost * dropped
     }
 
-    /// Protocol time of a delivered packet (s), if polls and wake-ups took `times` their calibrated time.
+    /// Protocol time of a delivered packet (s), assuming that polls and wake-ups took `times` times their calibrated
+    /// time.
     fn protocol_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.poll_s * counts.polls + self.wakeup_s * counts.wakeups;
         (counts.own_protocol_s(times * self.hidden_polling_s) - times * besides_s) / self.whole(counts)
     }
 
-    /// Application time of a packet (s), if context switches and interrupts took `times` their calibrated time.
+    /// Application time of a packet (s), assuming that context switches and interrupts took `times` times their
+    /// calibrated time.
     fn application_of_s(&self, counts: &Counts, times: f64) -> f64 {
         let besides_s = self.context_switch_s * counts.wakeups + self.hidden_s * counts.busy_interrupts;
         (counts.application_s - times * besides_s) / counts.delivered
@@ -213,7 +219,8 @@ impl Costs {
 }
 
 impl Calibrated {
-    /// The host for frames of `frame_bytes`, with `extra_work_s` more application time per packet than calibrated.
+    /// Returns the host for frames of `frame_bytes`, with `extra_work_s` more application time per packet than
+    /// calibrated.
     pub fn host_for(&self, frame_bytes: u32, extra_work_s: f64) -> Host {
         let mut host = self.calibration.host.clone();
         let more_bytes = f64::from(frame_bytes) - f64::from(self.frame_bytes);
@@ -277,8 +284,9 @@ pub(crate) fn is_warm(trial: &Counts) -> bool {
     trial.delivered >= ALL_TAKEN * trial.packets && trial.packets <= fit::LARGEST_POLL * trial.polls
 }
 
-/// Time of an interrupt's handler in each trial, relative to the median: the same code, some thousand times per trial,
-/// whatever the load. `None` if one of the trials has no interrupts.
+/// Mean time of an interrupt handler in each trial, divided by the median over the trials. It shows the CPU's speed,
+/// because handlers run the same code some thousand times per trial, whatever the load. `None` if one of the trials has
+/// no interrupts.
 fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
     let each: Vec<f64> =
         trials.iter().map(|c| c.handler_s().filter(|handler_s| *handler_s > 0.0)).collect::<Option<_>>()?;
@@ -286,8 +294,9 @@ fn slowness_of_handlers(trials: &[&Counts]) -> Option<Vec<f64>> {
     Some(each.into_iter().map(|handler_s| handler_s / median).collect())
 }
 
-/// The regression `fit` of the trials, either unchanged or each scaled to the speed that its handlers show, whichever
-/// explains more: an emulated CPU may be half as fast in one trial as in the next.
+/// Runs the regression `fit` twice, over the unchanged trials and over trials scaled to the speed that their handlers
+/// show, and returns the fit that explains more variance: an emulated CPU may be half as fast in one trial as in the
+/// next. With a backlog only the unchanged trials are used.
 fn by_speed(seen: &Seen, trials: &[&Counts], fit: impl Fn(&[f64]) -> Option<stats::Fit>) -> Option<stats::Fit> {
     let as_they_are = fit(&vec![1.0; trials.len()]);
     let slowness = slowness_of_handlers(trials).filter(|_| !seen.backlog);
@@ -356,12 +365,12 @@ fn observe(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Seen,
                 let full = at(FULL_SHARE, 60, &|_| ())?;
                 let reached = !matches!(full.void(), Some(Void::SenderTooSlow { .. }));
                 if reached && full.loss() <= NONE_LOST {
-                    // Small loads have small polls and say little about large ones: the remaining rounds use higher
-                    // loads.
+                    // Polls at low loads find few packets and show little about polls with many packets, so the
+                    // remaining rounds use higher loads.
                     rough_pps *= RISE;
                     seen.plain.extend(usable(full));
                 } else if full.loss() > FULL_LOSS {
-                    // Only a trial that overflowed its socket has kept it full.
+                    // Only a trial with heavy loss shows a full socket.
                     seen.full.extend(plain.clone().zip(usable(full)));
                 }
             }

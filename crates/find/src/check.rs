@@ -28,10 +28,11 @@ use netcliff_trial::trial::{TrialError, TrialShape, TrialSpec};
 pub use setup::CheckSetup;
 
 /// Load of the reference trials, as a share of the calibrated set-up's cliff: packets cost nearly as much as at the
-/// cliff, and none are lost.
+/// cliff, and no packet is lost.
 const REFERENCE_SHARE: f64 = 0.8;
 
-/// Runs all checks; after a stop or failure the rest is left out, with the reason.
+/// Runs the checks one after the other. A check that fails is in the finding's `missing` with the reason, and the next
+/// one runs. After a stop, the remaining checks are omitted.
 pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
     for setup in &later.options.checks {
         later.stage(&format!("checking {}", setup.name()));
@@ -82,8 +83,8 @@ struct Asked<'a> {
     stop: &'a AtomicBool,
 }
 
-/// A trial of the calibrated set-up below its own cliff, which shows the machine's speed while another set-up is
-/// measured.
+/// A trial of the calibrated set-up below its own cliff. Made while another set-up is measured, it shows the machine's
+/// speed.
 fn reference(options: &FindOptions, plan: &Plan, finding: &Finding) -> Option<TrialSpec> {
     let cliff = found(finding)?;
     let base = base(options, plan);
@@ -116,7 +117,7 @@ fn blank(setup: &CheckSetup, computed: &Predictor, shape: &TrialShape, notes: Ve
     }
 }
 
-/// Predicts the cliff by both engines; returns the reasons of engines that cannot.
+/// Predicts the cliff by both engines; returns the engines that cannot, with their reasons.
 fn predict(computed: &Predictor, stop: &AtomicBool, check: &mut SetupCheck) -> Vec<(EngineKind, String)> {
     let model = computed.unless_stopped(stop, |computed, _| computed.model_cliff().map(Some));
     let sim = computed.unless_stopped(stop, Predictor::sim_cliff);
@@ -154,7 +155,7 @@ fn measured(
     Ok(merged.and_then(|merged| merged.into_point(rate_pps).outcome.throughput_pps))
 }
 
-/// The plan's repeats at a load.
+/// Makes the plan's number of trials at a load.
 fn repeated(
     bench: &mut dyn Bench,
     shape: &TrialShape,

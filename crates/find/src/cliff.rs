@@ -1,9 +1,10 @@
 //! The measured cliffs: several searches by MLRsearch (RFC 9971), each for the host's own cliff and for the cliff
 //! including disturbances.
 //!
-//! Searches begin close to where earlier searches ended, each at a load with another random shift, so that no two
-//! searches try the same loads. The two cliffs of a search share trials: the second search requests the same loads
-//! first, uses their results, and measures only where pauses made the two differ.
+//! Searches begin close to where earlier searches ended, each shifted by another amount, so that no two searches try
+//! the same loads. The two parts of a search share trials: the part for the cliff including disturbances uses the
+//! results of the first part while it requests the same loads, and makes new trials only after pauses have made the two
+//! differ.
 
 mod climb;
 mod open;
@@ -24,18 +25,19 @@ use netcliff_trial::bench::{Bench, Observation};
 use netcliff_trial::trial::{TrialError, TrialShape, TrialSpec};
 use open::{end, open};
 
-/// Range of the first loads: this number of widths below and above the expected cliff, so that searches begin at
-/// different loads and need few trials. `cargo test -p netcliff-find --lib effort -- --ignored --nocapture` prints the
-/// trials that they need, and their coverage.
+/// Range of the searches' first loads around the expected cliff, in widths of the goal, below and above it: searches
+/// then begin at different loads and need few trials. `cargo test -p netcliff-find --lib effort -- --ignored
+/// --nocapture` prints the number of trials that they need, and their coverage.
 const DITHER: f64 = 2.0;
 /// Fractional part of the golden ratio: any number of its multiples modulo 1 is spread evenly.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// Reference trials before each search and after the last: with the fewest searches there are eight, and five suffice.
+/// Number of reference trials before each search and after the last: with the least number of searches there are eight,
+/// and an estimate of the speed needs five.
 const REFERENCES: u32 = 2;
 /// Least number of searches, whatever the number of trials.
 const LEAST_SEARCHES: u32 = 3;
-/// Number of trials after which a search ends with its present bounds, as a multiple of the number of trials that
-/// decide on one load.
+/// Total trial time after which a search ends with its present bounds, as a multiple of the trial time that decides on
+/// one load ([`Goal::duration_sum_s`]).
 const MOST_LOADS: f64 = 12.0;
 
 /// Settings of the searches.
@@ -241,13 +243,14 @@ impl Cliffs {
         figure(&self.experienced, self.over_experienced(), (self.ceiling_pps, self.limited))
     }
 
-    /// Median of the middles of the searches for the host's own cliff so far (pps); `None` until one has both bounds.
+    /// Geometric mean of both bounds of a search, median over the searches for the host's own cliff so far (pps);
+    /// `None` until a search has both bounds.
     fn centre_pps(&self) -> Option<f64> {
         let middle = |search: &Search| Some((bracket(&search.searched).0? * bracket(&search.searched).1?).sqrt());
         Some(stats::median(&self.own.iter().filter_map(middle).collect::<Vec<f64>>())?.value)
     }
 
-    /// Share of the time slots of all trials that the host's own cliff excludes.
+    /// Share of the time slots that the evaluation for the host's own cliff excludes, mean over all trials.
     pub fn left_out(&self) -> f64 {
         let out: f64 = self.trials.iter().map(|(_, reading)| reading.left_out).sum();
         out / self.trials.len().max(1) as f64
@@ -305,7 +308,7 @@ fn of(searched: &Searched) -> Option<Found> {
     searched.found.first().copied()
 }
 
-/// The bounds of a search; none if the sender was too slow.
+/// (Lower, upper) bound of a search; (`None`, `None`) if the sender was too slow.
 fn bracket(searched: &Searched) -> (Option<f64>, Option<f64>) {
     match of(searched) {
         Some(found) if found.end == End::SenderTooSlow => (None, None),
@@ -333,7 +336,7 @@ fn figure(searches: &[Search], over: Option<Bracketed>, highest: (f64, bool)) ->
     let Bracketed { value, low, high, confidence } = over;
     match (value, low, high) {
         (Some(value), Some(low), Some(high)) => Ok(Figure::between(value, low, high, confidence)),
-        // One end of the interval has no trial that bounds it, so no interval is given; the report's `searches` has the
+        // One end of the interval is not bounded by any trial, so no interval is given; the report's `searches` has the
         // known end.
         (Some(value), ..) => Ok(Figure::exact(value)),
         (None, low, high) => Err(open(searches, low, high, highest)),

@@ -1,4 +1,4 @@
-//! From the sweep to the figures of the report: peak, livelock, CPU shares, losses, bottleneck.
+//! Computes the figures of the report from the sweep: peak, livelock, CPU shares, losses, bottleneck.
 
 use netcliff_core::finding::EngineFigure;
 use netcliff_core::finding::SweepPoint;
@@ -17,7 +17,7 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// True if at least one repeat really offered the load.
+    /// True if in at least one repeat the sender kept up with the load.
     pub fn was_offered(&self) -> bool {
         self.kept_up
     }
@@ -103,7 +103,8 @@ fn notes(used: &[&Outcome]) -> Vec<Note> {
 pub fn all(finding: &mut Finding) {
     for engine in [EngineKind::Model, EngineKind::Sim, EngineKind::Wire] {
         let curve: Vec<SweepPoint> = finding.curve(engine).into_iter().cloned().collect();
-        // At the cliff, all packets but the accepted loss are delivered; the sweep may have missed that load slightly.
+        // At the cliff, all packets but the accepted loss are delivered; the sweep's load may differ slightly from the
+        // cliff.
         let cliff = finding.cliff_pps.get(engine).copied().filter(|_| !curve.is_empty());
         let delivered = curve.iter().filter_map(|point| point.outcome.throughput_pps).chain(cliff);
         let peak = delivered.max_by(|a, b| a.value.total_cmp(&b.value));
@@ -130,7 +131,7 @@ pub fn all(finding: &mut Finding) {
     finding.binding = binding::sentence(finding);
 }
 
-/// Adds reasons for measured figures whose load has no trial.
+/// Adds to `missing` the measured figures whose load has no valid trial, with this reason.
 fn unreached(finding: &mut Finding) {
     let why = |load: &str| format!("no trial at {load} in which the sender offered that load");
     let curve = finding.curve(EngineKind::Wire);

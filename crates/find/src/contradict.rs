@@ -8,10 +8,10 @@ use netcliff_mlrsearch::Goal;
 use netcliff_mlrsearch::trial::Answer;
 use netcliff_trial::bench::Observation;
 
-/// Factor around a load: trials of the searches within it show how often the load passes.
+/// Factor around a load: the searches' trials at loads within this factor show how often the load passes.
 const NEIGHBOURS: f64 = 1.1;
-/// If between this share and 1 minus this share of the trials near a load (within [`NEIGHBOURS`]) lose more than the
-/// target, the result at the load is due to chance.
+/// If the share of the searches' trials near a load (within [`NEIGHBOURS`]) that lose more than the target is between
+/// this value and 1 minus this value, the result at the load is due to chance.
 const CHANCE: f64 = 0.1;
 
 /// Multiple of the target loss: a load up to the cliff that loses more contradicts the cliff, even inside the cliff's
@@ -85,8 +85,8 @@ fn contradiction(
     Some(Contradiction { load_pps: at.load_pps, loss: mean, cause: cause(at, failed, searched, goal) })
 }
 
-/// Counts (trials that lost more than the target, all trials) in the searches near this load. `None` unless both
-/// results are so frequent ([`CHANCE`]) that the result of one trial of the sweep is due to chance.
+/// Counts the searches' trials near this load: (trials that lost more than the target, all valid trials). `None` unless
+/// both passing and failing are so frequent ([`CHANCE`]) that the result of one trial of the sweep is due to chance.
 fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Option<(usize, usize)> {
     let near = |pps: f64| (1.0 / NEIGHBOURS..NEIGHBOURS).contains(&(pps / at.load_pps));
     let neighbours: Vec<f64> = searched
@@ -99,7 +99,7 @@ fn chance(at: &At<'_>, searched: &[(Observation, Reading)], goal: &Goal) -> Opti
     (CHANCE..=1.0 - CHANCE).contains(&share).then_some((exceeding, neighbours.len()))
 }
 
-/// The first cause in this list that the measurements support.
+/// Describes the first cause in the order of this function that the measurements support.
 fn cause(at: &At<'_>, failed: bool, searched: &[(Observation, Reading)], goal: &Goal) -> String {
     if let Some((exceeding, all)) = chance(at, searched, goal) {
         return format!(

@@ -1,21 +1,21 @@
-//! Estimates how long an interrupt takes to reach a host with a NIC, and how late the NIC ends a gap between two
-//! interrupts, by simulation.
+//! Estimates by simulation how long an interrupt takes to reach a host with a NIC (its latency), and how late the NIC
+//! ends a gap between two interrupts.
 //!
-//! A poll finds the packets that came while moderation delayed the interrupt, and while it was being delivered. With
-//! known moderation, the estimated latency is the value with which the simulator polls as often as the trial did: the
-//! longer the latency, the fewer polls. It is estimated from trials that lost almost nothing; at the cliff, the median
-//! over trials near the cliff is used. Its interval includes the spread of the trials, not the uncertainty of the other
-//! costs.
+//! A poll finds the packets that arrived while moderation delayed the interrupt, and while it was being delivered. If
+//! the moderation is known, the latency is estimated as the value with which the simulator polls as often as the trial
+//! did: the longer the latency, the fewer polls. It is estimated from trials that lost almost nothing; at the cliff,
+//! the median over trials near the cliff is used. Its interval includes the spread of the trials, not the uncertainty
+//! of the other costs.
 //!
 //! If the delivery has to wait for a CPU, the latency grows with the load: 0 at 7 kpps and 75 us at 40 kpps in a guest
 //! whose devices waited for the sender (docs/accuracy.md). So a load is computed with the latency from trials at
 //! similar loads, either of the calibration or near the cliff. Each trial is evaluated at its own speed, because polls
 //! of a slower host find more packets without any latency.
 //!
-//! An emulated NIC keeps its gap by a timer of its host, which ends late: by 30 us in the median in QEMU
-//! (docs/accuracy.md), by less if the thread that runs its timers is busy. If polls do not mask ([`Gap::Echo`]), the
-//! number of interrupts shows this separately from the polls; otherwise there are as many interrupts as polls, and the
-//! delay is part of the latency.
+//! An emulated NIC ends its gap by a timer of its host, which fires late: by 30 us in the median in QEMU
+//! (docs/accuracy.md), by less if the thread that runs its timers is busy. If polls do not mask interrupts
+//! ([`Gap::Echo`]), the number of interrupts shows this lateness separately from the polls; otherwise interrupts and
+//! polls are equally many, and the lateness is part of the latency.
 
 use std::sync::atomic::AtomicBool;
 
@@ -28,20 +28,21 @@ use crate::calibrate::Calibrated;
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, value};
 
-/// Longest latency searched for (s): anything longer is not a delivery time but a host in another state, whose
-/// ksoftirqd polls. [`HALVINGS`] of this interval determine the latency to 2 us.
+/// Longest latency that is searched for (s): a longer time is not a delivery time but shows a host in another state,
+/// whose ksoftirqd polls.
 const LONGEST_S: f64 = 250e-6;
+/// Number of halvings of this range: they determine the latency to 2 us.
 const HALVINGS: u32 = 7;
-/// Largest number of trials of a kind that are evaluated, and smallest number of estimates from which the latency at
-/// the cliff is taken.
+/// Largest number of trials of a kind that are evaluated.
 const MOST_TRIALS: usize = 10;
+/// Smallest number of estimates from which the latency at the cliff is taken.
 const FEWEST_TRIALS: usize = 3;
 /// Packets simulated per evaluation, which give the polls per second to half a percent.
 const PACKETS: u64 = 50_000;
 /// Relative difference up to which loads count as equal.
 const ALIKE: f64 = 0.15;
-/// Most trials from which the lateness of a gap's end is estimated: each estimate takes as long as ten estimates of the
-/// latency.
+/// Largest number of trials from which the lateness of a gap's end is estimated: each estimate takes as long as ten
+/// estimates of the latency.
 const MOST_FOR_GAP: usize = 4;
 
 /// Returns `timing` with the estimates of similar loads merged to their median, by rising load.
@@ -49,12 +50,13 @@ pub fn curved(timing: &Timing) -> Timing {
     Timing { latencies: curve(timing.latencies.clone()), gap_lates: curve(timing.gap_lates.clone()) }
 }
 
-/// Function that returns the predictor scaled to the speed of given trials; `None` if they give no speed.
+/// Function that returns the predictor scaled to the speed of given trials; `None` if the speed cannot be estimated
+/// from them.
 pub type AtSpeed<'a> = &'a dyn Fn(&[Counts]) -> Option<Predictor>;
 
 /// Returns `present` (or `calibrated` if `present` is `None`) with the interrupt latency set to the median of the
 /// estimates from `trials`, and all estimates. With fewer than [`FEWEST_TRIALS`] estimates, returns `present`
-/// unchanged. `computed` makes the predictor that evaluates trials which give no speed.
+/// unchanged. `computed` makes the predictor for trials whose speed cannot be estimated.
 pub fn estimated(
     calibrated: &Calibrated,
     present: Option<Calibrated>,
@@ -74,7 +76,7 @@ pub fn estimated(
 }
 
 /// Estimates interrupt latency and lateness of gaps from each trial, up to a maximum number, at the trial's own speed,
-/// or with `computed` if a trial gives no speed. `None` after a stop.
+/// or with `computed` if that speed cannot be estimated. `None` after a stop.
 pub fn of_trials(
     computed: &Predictor,
     trials: &[Counts],
@@ -144,7 +146,7 @@ impl Asked {
     }
 }
 
-/// (load, estimate) of the trials that have one, computed in parallel; `None` after a stop.
+/// (load (pps), estimate (s)) of each trial that has an estimate, computed in parallel; `None` after a stop.
 fn each(asked: &[Asked], stop: &AtomicBool, answer: fn(&Asked) -> Option<f64>) -> Option<Vec<(f64, f64)>> {
     let begin = |one: &Asked| {
         let own = one.clone();
@@ -169,7 +171,7 @@ fn curve(mut found: ByLoad) -> ByLoad {
     found.chunk_by(alike).filter_map(median).collect()
 }
 
-/// True if interrupts show how late a gap ends.
+/// True if the number of interrupts shows how late a gap ends.
 fn echoes(scheme: &Scheme) -> bool {
     matches!(scheme, Scheme::Napi(napi) if napi.moderation.quirk.gap == Gap::Echo)
 }
@@ -234,7 +236,7 @@ mod tests {
         }
     }
 
-    /// The latency grows with the load: each load is computed with its own.
+    /// The latency grows with the load, so each load is computed with its own latency.
     #[test]
     fn a_latency_that_grows_with_the_load_is_followed() {
         let scheme = "napi:weight=64,min_gap=128us,gap=direct";
@@ -263,7 +265,8 @@ mod tests {
         assert!(with.sim_at(12e3).expect("an answer").notes.iter().any(|note| matches!(note, Note::AtLatency(..))));
     }
 
-    /// The latency is estimated from polls, the lateness of a gap's end from interrupts, two per gap.
+    /// The latency is estimated from the number of polls, the lateness of a gap's end from the number of interrupts, of
+    /// which each gap has two.
     #[test]
     fn how_late_a_gap_ends_is_found_beside_the_latency() {
         let asked = Predictor::of(host(0.0), "napi:weight=64,gro_normal_batch=8,min_gap=81.92us,gap=echo");

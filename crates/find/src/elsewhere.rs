@@ -1,9 +1,9 @@
-//! Engines that compute in another process, because an emulated guest is many times slower than the host that emulates
-//! it, and a host under test should not compute during a run.
+//! Sends the engines' computations to another process, because an emulated guest is many times slower than the host
+//! that emulates it, and a host under test should not compute during a run.
 //!
-//! An agent that runs a `find` sends each computation ([`Job`]) to its client, as it sends the commands for the load,
-//! if the client has offered to compute. Both ends have the same engines: results are equal, except for the last digit
-//! of costs, which JSON writes in microseconds.
+//! An agent that runs a `find` sends each computation ([`Job`]) to its client in the way it sends commands for the
+//! load, if the client has offered to compute. Both ends have the same engines, so results are equal, except for the
+//! last digit of costs, which JSON writes in microseconds.
 
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
@@ -17,7 +17,7 @@ pub use super::engines::Elsewhere;
 use super::engines::{self, Answer, Predictor};
 use super::experienced;
 
-/// Most computations at the same time; more are refused. A sweep needs eight.
+/// Largest number of computations at the same time; more are refused. A sweep needs eight.
 const AT_ONCE: usize = 32;
 
 /// A computation, named in JSON by its variant.
@@ -60,7 +60,7 @@ pub(super) struct Computing {
 }
 
 impl Computing {
-    /// Starts the computation if `order` is [`GeneratorCommand::Compute`]; returns false for any other command.
+    /// Starts the computation if `order` is [`GeneratorCommand::Compute`]; otherwise does nothing and returns false.
     pub(super) fn obey(&mut self, order: &GeneratorCommand) -> bool {
         let GeneratorCommand::Compute { id, job } = order else { return false };
         let job: Result<Job, String> = match self.under_way.len() {
@@ -103,7 +103,7 @@ mod tests {
         Predictor::of(Host { application_s: Some(3e-6), ..host }, "napi:weight=64,budget=300,backlog=true")
     }
 
-    /// Serves a queue as its client until `asker` has its result.
+    /// Executes the commands of the queue as a client does, until the thread `asker` has its result.
     fn served<T>(desk: &OrderQueue, asker: JoinHandle<T>) -> T {
         let mut computing = Computing::default();
         while !asker.is_finished() {

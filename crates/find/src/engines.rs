@@ -1,4 +1,4 @@
-//! Cliff and curve by model and simulation.
+//! Predicts the cliff, and the outcome at a load, by model and simulation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,12 +21,12 @@ const ASKED: Duration = Duration::from_millis(20);
 /// Relative width of the search for the model's cliff.
 const WIDTH: f64 = 1e-4;
 
-/// Model and simulator with the point that they predict.
+/// Model and simulator with the host, scheme and traffic that they predict for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Predictor {
     /// Costs and sizes.
     pub host: Host,
-    /// Measured distribution of its times.
+    /// Distribution of the host's packet, poll and interrupt times, as measured.
     pub times: Service,
     /// Scheme.
     pub scheme: Scheme,
@@ -39,7 +39,7 @@ pub struct Predictor {
     pub seed: u64,
     /// Arrivals simulated per load.
     pub packets: u64,
-    /// Expected cliff (pps); `None`: unknown. Saves evaluations of the engines, which take up to a second each.
+    /// Expected cliff (pps), which saves evaluations of the engines that take up to a second each; `None`: unknown.
     pub near_pps: Option<f64>,
     /// Interrupt latencies by rising load, from trials (`delivery`).
     #[serde(default)]
@@ -50,14 +50,14 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// The point at a load, for the model: with the measured distribution of times if the model supports it, otherwise
-    /// with exponential times.
+    /// The point at a load, for the model: with the measured distribution of times if the model supports that,
+    /// otherwise with exponential times.
     pub fn point(&self, load_pps: f64) -> Point {
         let measured = self.sim_point(load_pps);
         Point { host: self.model_host(&measured.scheme), ..measured }
     }
 
-    /// The host of [`Self::point`].
+    /// Host of [`Self::point`].
     fn model_host(&self, scheme: &Scheme) -> Host {
         let measured = self.sim_host();
         match ModelEngine::new(Fidelity::Exact).supports_shape(&measured, scheme, &self.traffic) {
@@ -66,7 +66,7 @@ impl Predictor {
         }
     }
 
-    /// The host with the measured times.
+    /// The host with the measured distribution of times.
     fn sim_host(&self) -> Host {
         Host { service: self.times.clone(), ..self.host.clone() }
     }
@@ -77,7 +77,7 @@ impl Predictor {
         Point { host: self.sim_host(), scheme, traffic: self.traffic.clone(), load: Load::Pps(load_pps) }
     }
 
-    /// Mean frame size (bytes); the smallest size if the traffic has none.
+    /// Size of all frames (bytes); 64, the smallest, if the traffic has frames of several sizes.
     pub fn frame_bytes(&self) -> f64 {
         match &self.traffic.size {
             netcliff_core::FrameSizes::Fixed(bytes) => f64::from(*bytes),
@@ -261,7 +261,8 @@ pub fn at(curve: &[(f64, f64)], load_pps: f64) -> Option<f64> {
     })
 }
 
-/// Returns `scheme` with `late_s`, how late its NIC ends a gap between interrupts (s).
+/// Returns `scheme` with `late_s`, the time by which its NIC ends a gap between interrupts late (s); unchanged unless
+/// the scheme has [`Gap::Echo`].
 pub fn with_gap_late(scheme: &Scheme, late_s: Option<f64>) -> Scheme {
     let mut scheme = scheme.clone();
     if let (Scheme::Napi(napi), Some(_)) = (&mut scheme, late_s)
@@ -339,8 +340,8 @@ pub struct Begun<T> {
 }
 
 impl<T> Begun<T> {
-    /// The result; `None` once `stop` is set. The computation then continues until it checks its flag, or the process
-    /// ends.
+    /// Waits for the result; `None` once `stop` is set. The computation then continues until it checks its flag, or the
+    /// process ends.
     pub fn unless(self, stop: &AtomicBool) -> Option<T> {
         while !stop.load(Ordering::Relaxed) {
             match self.answer.recv_timeout(ASKED) {
@@ -372,8 +373,8 @@ mod tests {
         Predictor::of(host, "napi:weight=64,budget=300,backlog=true")
     }
 
-    /// Both engines use the measured variation; the model's chains for pauses and for other schemes support exponential
-    /// times only.
+    /// Both engines use the measured variation where they support it. The model's Markov chains for pauses and for some
+    /// schemes, such as `interrupt`, support exponential times only.
     #[test]
     fn the_model_takes_measured_times_where_it_has_an_answer() {
         let erlang = Service::Erlang { stages: 4 };

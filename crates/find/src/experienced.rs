@@ -2,10 +2,10 @@
 //! during the search.
 //!
 //! Each trial has a highest load at which its pauses lose no more than the target. The cliff is a quantile of these
-//! loads over the trials, with the share of failing trials that the definition allows. The model takes the measured
-//! trials with their own pauses, as a fluid through ring and socket; the simulator takes some of these trials, with the
-//! CPU's pauses at their own times. Pauses come in bursts: if they were spread over all trials, they would disturb each
-//! of them.
+//! loads over the trials: the share of failing trials that the definition of the cliff allows. The model computes all
+//! measured trials with their own pauses, as a fluid that flows through ring and socket; the simulator computes some of
+//! these trials, with the CPU's pauses at their measured times. Pauses come in bursts: if they were spread over all
+//! trials, they would disturb each of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,13 +35,14 @@ const BUDGET_SHARES: [f64; 2] = [0.5, 0.9];
 pub struct Paused {
     /// (start, length) of the pauses of the trial's CPU (s), in order; adjacent pauses are merged.
     spans_s: Vec<(f64, f64)>,
-    /// Highest load that it can pass without these pauses (pps): the host's own cliff, or less because of other tasks.
+    /// Highest load that the trial can pass without the pauses in `spans_s` (pps): the host's own cliff, or less
+    /// because other tasks ran on its CPU.
     at_most_pps: f64,
 }
 
 impl Paused {
-    /// The trial for simulation. The simulator has no pause during which softirqs run, so the effect of other tasks on
-    /// the cliff at `own_pps` (pps) is computed by the fluid.
+    /// Prepares a measured trial for simulation. The simulator has no pause during which softirqs run, so the effect of
+    /// other tasks on the cliff at `own_pps` (pps) is computed by the fluid model.
     fn of(trial: &[Away], computed: &Predictor, own_pps: f64, goal: &Goal, trial_s: f64) -> Self {
         let (mut spans_s, mut visits) = (Vec::<(f64, f64)>::new(), Vec::new());
         for away in trial {
@@ -59,9 +60,9 @@ impl Paused {
 }
 
 /// Quantile over the highest loads of trials. Its interval combines two independent errors: the choice of trials, and
-/// the error of the own cliff, which is assumed to move this quantile as it moves the quantile of the fluid model.
-/// `by_fluid` returns the trials' highest loads in the fluid model for a given own cliff (pps); `fluid_pps` are the
-/// highest loads for `own`.
+/// the error of the host's own cliff, which is assumed to move this quantile as it moves the quantile of the fluid
+/// model. `by_fluid` returns the trials' highest loads in the fluid model for a given own cliff (pps); `fluid_pps` are
+/// these loads for `own`. `None` without a trial.
 fn over_trials(
     highest_pps: &[f64],
     fluid_pps: &[f64],
@@ -114,10 +115,11 @@ fn highest_pps(cliff_pps: f64, passes: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// Returns the host's own cliff divided by the cliff without any disturbance, by the fluid model. It expresses
-/// after-effects of disturbances that last longer than the drain excluded from the own evaluation, such as a full
-/// socket whose packets cost more (docs/theory/pauses.md, Two cliffs of one host). The fluid's host has its undisturbed
-/// cliff at `cliff_pps`, and its trials are evaluated as those of the searches. `None` without a usable trial.
+/// Returns the host's own cliff divided by the cliff without any disturbance, by the fluid model. The ratio is below 1
+/// if after-effects of disturbances last longer than the drain that the evaluation for the own cliff excludes, such as
+/// a full socket whose packets cost more (docs/theory/pauses.md, Two cliffs of one host). The fluid's host has its
+/// undisturbed cliff at `cliff_pps`, and its trials are evaluated like the trials of the searches. `None` without a
+/// usable trial.
 fn left_behind(
     computed: &Predictor,
     cliff_pps: f64,
@@ -138,8 +140,8 @@ fn left_behind(
     Some(quantile_at(&highest, goal.exceed_ratio)?.value / cliff_pps)
 }
 
-/// Applies the after-effect of disturbances to both engines' own cliffs; returns the undisturbed cliffs. `None` without
-/// a usable trial.
+/// Multiplies both engines' own cliffs by the after-effect of disturbances ([`left_behind`]); returns the undisturbed
+/// cliffs. `None` without a usable trial; the cliffs then stay unchanged.
 pub fn disturbed(
     computed: &Predictor,
     cliffs: &mut ByEngine<Figure>,
@@ -155,7 +157,7 @@ pub fn disturbed(
 }
 
 /// Multiplies a cliff by `share`, the after-effect of disturbances. If the result is below the interval, the lower end
-/// is lowered to it.
+/// of the interval becomes equal to the result.
 fn moved(cliff: Figure, share: f64) -> Figure {
     let value = share * cliff.value;
     match cliff.interval {
@@ -164,9 +166,9 @@ fn moved(cliff: Figure, share: f64) -> Figure {
     }
 }
 
-/// Limits a cliff including disturbances to the host's own: nothing that takes CPU time raises the cliff. Both are
-/// quantiles over trials, and the own cliff is computed from fewer trials, so that the cliff including disturbances may
-/// exceed it by chance.
+/// Limits a cliff including disturbances to the host's own cliff: nothing that takes CPU time raises the cliff. Both
+/// are quantiles over trials, but computed from different trials, so that the cliff including disturbances may exceed
+/// the own cliff by chance.
 pub(super) fn at_most(experienced: Figure, own: Option<Figure>) -> Figure {
     let Some(own) = own.filter(|own| experienced.value > own.value) else { return experienced };
     let Some(ends) = experienced.interval else { return Figure::exact(own.value) };
@@ -196,10 +198,7 @@ pub fn in_simulation(
     Ok(found.and_then(|highest| over_trials(&highest, &fluid(own.value), own, goal.exceed_ratio, fluid)))
 }
 
-/// Highest load that each trial passes in simulation (pps); `None` if `stop` is set.
-///
-/// # Errors
-/// The simulator does not support the point.
+/// Highest load that each trial passes in simulation (pps); `None` if `stop` was set.
 pub fn highest_of_trials(
     computed: &Predictor,
     trials: &[Paused],
@@ -243,8 +242,8 @@ pub(super) enum Job {
     },
 }
 
-/// Both engines' cliffs including disturbances, if they have an own cliff and `stop` is not set; also the reason if the
-/// simulator failed.
+/// Both engines' cliffs including disturbances; `None` for an engine without an own cliff, for the simulator also after
+/// `stop` or a failure. Also returns the reason if the simulator failed.
 pub fn by_engines(
     computed: &Predictor,
     own: &ByEngine<Figure>,
@@ -266,7 +265,8 @@ pub fn by_engines(
     (ByEngine { model, sim, wire: None }, failure)
 }
 
-/// Longest pauses without loss at shares of a cliff, with the number of longer pauses if pauses were measured.
+/// Returns, for shares of a cliff, the longest pause that loses no packet, and the number of measured pauses that were
+/// longer (`None` if pauses were not measured). Loads that the host cannot serve are omitted.
 pub fn budget(computed: &Predictor, cliff_pps: f64, measured: Option<&Measured>) -> Vec<PauseBudget> {
     let at = |share: f64| {
         let load_pps = share * cliff_pps;

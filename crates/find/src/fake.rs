@@ -1,8 +1,5 @@
-//! A simulated host with a known cliff, for tests of `find` ([`Fake`]), and a bench whose trials a closure makes
+//! A simulated host with a known cliff, for tests of `find` ([`Fake`]), and a bench that makes its trials by a closure
 //! ([`Through`]). All randomness follows from the seed.
-//!
-//! The host is a fluid: frames arrive at the load, wait in a buffer, and are served at the host's capacity while its
-//! CPU is not paused. The sender may stall, and then sends all overdue frames at once.
 
 use netcliff_core::verdict::TesterCounts;
 use netcliff_core::{Figure, Loss, Outcome};
@@ -34,20 +31,21 @@ pub struct Random {
 pub struct Fake {
     /// Median capacity (pps).
     pub capacity_pps: f64,
-    /// Standard deviation of a trial's capacity over the median.
+    /// Standard deviation of a trial's capacity, relative to the median.
     pub soft: f64,
     /// Whether the host livelocks: beyond its capacity it serves capacity^2 / load.
     pub livelock: bool,
     /// Size of its buffer (packets).
     pub buffer: f64,
-    /// Pauses of its CPU, and whether a meter reports them.
+    /// Pauses of its CPU; `None`: it has no pauses.
     pub pauses: Option<Random>,
+    /// Whether its meter reports the pauses.
     pub tells_pauses: bool,
     /// Stalls of the sender.
     pub stalls: Option<Random>,
     /// Change of the capacity from the first trial to the 100th, as a share.
     pub drift: f64,
-    /// (share of the trials, relative amount by which the capacity is lower in them).
+    /// (share of the trials in a slower state, relative amount by which the capacity is lower in that state).
     pub low_state: Option<(f64, f64)>,
     /// Costs of the host's packets before any drift, as its meter reports them; `None`: the host has no meter.
     pub costs: Option<Costs>,
@@ -87,7 +85,7 @@ impl Fake {
         (self.capacity_pps + self.buffer / trial_s) / (1.0 - loss)
     }
 
-    /// Share of `trials` trials at a load that lose more than `loss`, counting all frames.
+    /// Share of `trials` trials at a load that lose more than `loss`; all frames count, also during pauses.
     pub fn exceeding(&self, spec: &TrialSpec, loss: f64, trials: u32) -> f64 {
         let mut fake = self.clone();
         let lost = (0..trials).filter(|_| fake.observe(spec, false).is_ok_and(|o| o.loss() > loss));
@@ -209,7 +207,7 @@ impl Bench for Fake {
         let speed = self.speed();
         let turns_per_s = Some(TURNS_PER_S * speed);
         let capacity = self.capacity_now();
-        // Below its capacity the host could serve more than arrives.
+        // Below its capacity the host could serve more packets than arrive.
         let served_pps = if load_pps > capacity { delivered_pps(load_pps, capacity, self.livelock) } else { capacity };
         let (pauses, stalls) =
             (self.spans(self.pauses, spec.shape.seconds), self.spans(self.stalls, spec.shape.seconds));

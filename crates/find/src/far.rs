@@ -1,4 +1,5 @@
-//! `find` for an agent's host: the agent runs it there, and its client, at the generator, sends the load.
+//! `find` for an agent's host: the agent runs the stages there, and its client, on the host of the generator, sends the
+//! load.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +20,9 @@ use serde_json::Value;
 use super::{CheckSetup, Elsewhere, FindOptions, Idle, Observer, Settings, find};
 use netcliff_trial::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
 
-/// Name of this kind of test on the control channel.
+/// Name of this service of an agent on the control channel.
 pub const FIND: &str = "find";
-/// Memory of a run: the simulator's packets and the meter's tables (bytes).
+/// Memory that a run needs: the simulator's packets and the meter's tables (bytes).
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Most loads of a check that a client may request.
 const LOADS_AT_MOST: usize = 1000;
@@ -118,7 +119,7 @@ impl FindRequest {
     }
 }
 
-/// News of a run since the last report.
+/// Progress of a run since the last report.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindProgress {
@@ -136,7 +137,7 @@ pub struct FindProgress {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindReport {
-    /// News that have not been reported yet.
+    /// Progress that has not been reported yet.
     pub progress: FindProgress,
     /// The result; `None`: see `failed`.
     pub finding: Option<Box<Finding>>,
@@ -239,7 +240,7 @@ impl FindKind {
     }
 }
 
-/// A run, and its unreported news.
+/// A run, and its unreported progress.
 struct FarFind {
     desk: Arc<OrderQueue>,
     said: Arc<Mutex<FindProgress>>,
@@ -247,7 +248,7 @@ struct FarFind {
     run: Option<JoinHandle<Result<Finding, String>>>,
 }
 
-/// Collects the news of a run.
+/// Collects the progress of a run until it is reported.
 struct Gathered(Arc<Mutex<FindProgress>>);
 
 fn lock(said: &Mutex<FindProgress>) -> MutexGuard<'_, FindProgress> {
@@ -334,7 +335,8 @@ mod tests {
     use super::*;
     use netcliff_remote::load::Carrier;
 
-    /// Whether an agent accepts these checks at eth1, if its clients may change these interfaces.
+    /// Returns whether an agent with `settings` (interfaces whose settings clients may change) accepts these checks at
+    /// eth1.
     fn allowed(settings: Permission, checks: &[&str]) -> Result<(), String> {
         let checks: Vec<CheckSetup> = checks.iter().map(|text| text.parse().expect("a check")).collect();
         let desk = Arc::<OrderQueue>::default();

@@ -1,6 +1,6 @@
-//! A trial as a fluid: packets arrive at a load, wait in the ring and then in the socket. Protocol processing has
-//! priority and moves packets from the ring to the socket; the application has the remaining time. Both take longer per
-//! packet the fuller the socket is.
+//! Model of a trial as a fluid: packets arrive at a load, wait in the ring and then in the socket. Protocol processing
+//! has priority and moves packets from the ring to the socket; the application has the remaining time. The fuller the
+//! socket is, the longer both take per packet.
 
 use netcliff_model::pauses;
 use netcliff_packets::generator::SLOT_NS;
@@ -10,7 +10,7 @@ use netcliff_trial::bench::Span;
 
 /// Length of a slot (s).
 pub const SLOT_S: f64 = SLOT_NS as f64 * 1e-9;
-/// Steps per slot: 0.1 ms each, a tenth of the time in which a ring of 1000 packets fills at 1 Mpps.
+/// Number of steps per slot. A step is 0.1 ms, a tenth of the time in which a ring of 1000 packets fills at 1 Mpps.
 const STEPS: usize = 100;
 const STEP_S: f64 = SLOT_S / STEPS as f64;
 
@@ -44,7 +44,7 @@ impl Away {
     }
 }
 
-/// Intervals in which the host's CPU did not work for the application, in trials of one length.
+/// Intervals in which the application could not use the host's CPU, in trials of one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// Intervals of each trial, by start.
@@ -84,11 +84,13 @@ impl Measured {
 /// A host under a load.
 pub struct Fluid {
     pub load_pps: f64,
-    /// Protocol time of a packet, and the additional time if the socket is full (s).
+    /// Protocol time of a packet with an empty socket (s).
     pub service_s: f64,
+    /// Additional protocol time of a packet if the socket is full (s).
     pub cold_service_s: f64,
-    /// Application time of a packet, if an application is modelled, and the additional time if the socket is full (s).
+    /// Application time of a packet with an empty socket (s); `None`: no application is modelled.
     pub application_s: Option<f64>,
+    /// Additional application time of a packet if the socket is full (s).
     pub cold_application_s: f64,
     pub ring: f64,
     pub socket: f64,
@@ -103,7 +105,7 @@ struct Queues {
 
 impl Fluid {
     /// A host that serves `served_pps` while its socket is empty. CPU time for anything except protocol processing and
-    /// application is distributed over both in proportion.
+    /// application is added to both in proportion.
     pub fn of(computed: &Predictor, served_pps: f64, load_pps: f64) -> Self {
         let host = &computed.host;
         let (service_s, application_s) = (host.service_s(computed.frame_bytes()), host.mean_application_s());
@@ -119,7 +121,7 @@ impl Fluid {
         }
     }
 
-    /// Packets lost by a trial with these intervals, by slots.
+    /// Packets lost in each slot of a trial with these intervals.
     pub fn lost(&self, trial: &[Away], trial_s: f64) -> Vec<f64> {
         let steps = (trial_s / STEP_S).round() as usize;
         let paused_s = taken_s(trial.iter().filter(|away| matches!(away, Away::Cpu(_))), steps);
@@ -227,7 +229,7 @@ mod tests {
         assert!((queues.socket - 100.0).abs() < 1e-6 && lost == 0.0, "{queues:?}");
     }
 
-    /// Softirqs go on while another task has the CPU: the socket overflows, not the ring.
+    /// Softirqs continue while another task has the CPU, so the socket overflows, not the ring.
     #[test]
     fn another_task_keeps_the_application_alone_from_working() {
         let fluid = Fluid { service_s: 1.25e-6, application_s: Some(1.25e-6), ring: 100.0, socket: 2000.0, ..fluid() };
@@ -242,8 +244,8 @@ mod tests {
     }
 
     /// A packet takes 2.5 us with an empty socket (400 kpps) and 3 us with a full one (333 kpps). At 370 kpps an empty
-    /// socket stays empty, and a socket that another task's visit filled stays full to the end; at 320 kpps it becomes
-    /// empty again.
+    /// socket stays empty, and a socket that filled while another task ran stays full to the end; at 320 kpps it
+    /// becomes empty again.
     #[test]
     fn a_full_socket_whose_packets_cost_more_stays_full() {
         let at = |load_pps: f64| Fluid {

@@ -34,7 +34,7 @@ pub struct Later<'a, 'p> {
 }
 
 impl Later<'_, '_> {
-    /// Runs `work` on a testbed built with these options and then ends the testbed; only one testbed exists at a time.
+    /// Builds a testbed with these options, runs `work` on it, and ends it; only one testbed exists at a time.
     pub fn on<T>(
         &mut self,
         rig: &RigOptions,
@@ -73,7 +73,7 @@ impl Later<'_, '_> {
     }
 }
 
-/// Highest load that could be offered.
+/// Highest load that could be offered; infinite if it was not measured.
 pub fn highest(finding: &Finding) -> Highest {
     stages::highest(finding).unwrap_or(Highest::of_sender(f64::INFINITY))
 }

@@ -11,11 +11,11 @@
 //! cliffs (searches by MLRsearch, with a NIC from the lowest load that loses: `cliff/climb.rs`; each trial is evaluated
 //! with and without disturbances, and `recorder.rs` records its disturbances and the machine's speed); model and
 //! simulation again at the speed of these trials (`calibrate/present.rs`) and with the after-effects of disturbances
-//! (`fluid.rs`); a sweep past twice the cliff, and the same loads by the other engines; conclusions; suggestions. Then
-//! follow, each on a new testbed (`later.rs`), other set-ups (`check.rs`) and the best suggestion (`tried.rs`). Values
+//! (`fluid.rs`); a sweep past twice the cliff, and the same loads by model and simulation; conclusions; suggestions.
+//! Other set-ups (`check.rs`) and the best suggestion (`tried.rs`) follow, each on a new testbed (`later.rs`). Values
 //! that could not be measured are in `Finding::missing` with the reason. If another host is under test, its agent runs
-//! the stages, and the client that sends the load also computes (`elsewhere.rs`). `lab::costs` gives other commands the
-//! costs of a stored finding.
+//! the stages, and the client that sends the load also computes model and simulation (`elsewhere.rs`). `lab::costs`
+//! gives other commands the costs of a stored finding.
 //!
 //! `lab::store` stores each record when it is complete (SQLite, one transaction each) and the `Finding` at the end.
 //! `netcliff run` takes points from a file instead: `core::experiment` expands the file to tasks, and `lab::run`
@@ -122,7 +122,7 @@ pub trait Observer {
     fn record(&mut self, record: &Record);
 }
 
-/// Rounds up to two digits, so that the printed number can be given as an option.
+/// Rounds up to two significant digits, so that the printed number can be given as an option.
 fn two_digits_up(value: f64) -> f64 {
     let places = 1 - value.log10().floor() as i32;
     let unit = 10f64.powi(places.abs());
@@ -169,7 +169,7 @@ pub enum FindError {
     /// The search goal is invalid.
     #[error(transparent)]
     Goal(#[from] Invalid),
-    /// A check changes a device's settings on a testbed that has no changeable device.
+    /// A check changes a device's settings, but the testbed has no device whose settings may be changed.
     #[error(
         "--check {setup}: {key} is a setting of an interface, and the testbed's own are not changed: measure in a guest, \
          --testbed vm:e1000e, or between two hosts, --if IF --from HOST"
@@ -200,10 +200,7 @@ pub fn check(options: &FindOptions) -> Result<(), FindError> {
     Ok(options.rig.check()?)
 }
 
-/// Finds the cliff. Whatever could be measured is in the finding, also after a stop by `stop`.
-///
-/// # Errors
-/// The testbed cannot be built, the goal is invalid, or a trial is too short for the loss that defines the cliff.
+/// Finds the cliff. The finding contains whatever could be measured, also if `stop` ends the run.
 pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Observer) -> Result<Finding, FindError> {
     check(options)?;
     let plan = Plan::new(options);
@@ -242,7 +239,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     drop(run);
     add_account(&mut finding, &rig, bench.account());
     drop(bench);
-    // The checks build testbeds of their own, and only one testbed may exist at a time.
+    // The checks build their own testbeds, and only one testbed may exist at a time.
     drop(rig);
     let later = basis.as_ref().map(|basis| Later {
         options,
@@ -259,7 +256,8 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
     Ok(finding)
 }
 
-/// Makes all requested later measurements; measurements that were not reached are in `missing` with the reason.
+/// Makes all requested measurements that follow the stages. If the suggestion should have been measured but was not
+/// reached, `missing` has the reason.
 fn measure_later(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
     let stopped = finding.partial;
     let Some(mut later) = later.filter(|_| !stopped) else {
@@ -389,7 +387,7 @@ fn traffic(options: &FindOptions) -> Traffic {
     }
 }
 
-/// The trial of which all others are variations, without its load.
+/// The trial that all others vary, without its load.
 fn base(options: &FindOptions, plan: &Plan) -> TrialShape {
     TrialShape {
         arrivals: options.settings.arrivals,
@@ -426,14 +424,15 @@ impl From<TrialError> for Halt {
 
 fn missing(finding: &mut Finding, figure: FigurePath, why: impl Into<String>) {
     let missing = Missing { figure, why: why.into() };
-    // Every load of a sweep would add the same reason.
+    // Otherwise every load of a sweep would add the same reason.
     if !finding.missing.contains(&missing) {
         finding.missing.push(missing);
     }
 }
 
 mod rough {
-    //! A rough estimate of the load with heavy loss and of the host's capacity: start of calibration and search.
+    //! A rough estimate of the load at which loss becomes heavy, and of the host's capacity: start of calibration and
+    //! search.
 
     use netcliff_core::verdict::Void;
 
@@ -443,7 +442,7 @@ mod rough {
     use netcliff_trial::bench::{Bench, Observation};
     use netcliff_trial::trial::{TrialError, TrialShape};
 
-    /// Goal of the rough search: one short trial decides on a load, so its loss must far exceed any noise.
+    /// Goal of the rough search: a single short trial decides on a load, so the permitted loss is far above any noise.
     const GOAL: Goal = Goal {
         final_trial_s: 0.15,
         initial_trial_s: 0.15,
@@ -452,8 +451,8 @@ mod rough {
         exceed_ratio: 0.5,
         width: 0.2,
     };
-    /// Duration of load before the first trial (s): an idle host is slow at first, because of its clock and caches, or
-    /// because an emulator translates code at its first execution.
+    /// Duration of load before the first trial (s): an idle host is slow at first, because of its clock rate and
+    /// caches, or because an emulator translates code when it first executes it.
     pub const WARM_UP_S: f64 = 2.0;
     /// Total time of trials after which the search ends with its present bounds (s).
     const AT_MOST_S: f64 = 4.0;
@@ -476,8 +475,8 @@ mod rough {
             number += 1;
             let spec = TrialShape { seconds, seed: base.seed + number, ..base.clone() }.at(rate_pps);
             let observation = bench.observe(&spec, false)?;
-            // Only a starting point: a delayed sender does not void the trial; a sender that did not reach the load
-            // does.
+            // The result is only a starting point: a delayed sender does not make the trial void, but a sender that did
+            // not reach the load does.
             let trial =
                 Trial { load_pps: rate_pps, duration_s: seconds, sent: observation.sent, lost: observation.sides.lost };
             let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));
@@ -495,8 +494,8 @@ mod rough {
         Ok(Rough { cliff_pps, capacity_pps: served.fold(cliff_pps, f64::max) })
     }
 
-    /// Estimated capacity of a host after a trial far above it: between the delivered rate and the offered load, as in
-    /// a livelock. `None` if nothing was delivered.
+    /// Estimated capacity of a host after a trial far above it: geometric mean of the delivered and the offered rate
+    /// (pps), because a livelock lowers the delivered rate. `None` if nothing was delivered.
     fn carried_pps(seen: &Observation) -> Option<f64> {
         let (sent_pps, share) = (seen.sent as f64 / seen.spec.shape.seconds, 1.0 - seen.loss());
         Some(sent_pps * share.sqrt()).filter(|pps| *pps > 0.0)
@@ -504,7 +503,8 @@ mod rough {
 }
 
 mod round_trips {
-    //! Round trips between two hosts, in separate trials, because an answer takes CPU time of the host under test.
+    //! Round trips between two hosts, measured in separate trials, because an answer takes CPU time of the host under
+    //! test.
 
     use netcliff_core::finding::RoundTripsAt;
 
@@ -517,8 +517,8 @@ mod round_trips {
     use netcliff_trial::trial::{TrialError, TrialShape};
 
     impl Run<'_, '_> {
-        /// Measures round trips at shares of this cliff (pps), up to the highest load (pps), if the load comes from
-        /// another host.
+        /// Measures round trips at shares of this cliff (pps), as far as these do not exceed the highest load (pps).
+        /// Does nothing if the load does not come from another host.
         pub(super) fn round_trips(&mut self, centre_pps: f64, highest_pps: f64) -> Result<(), Halt> {
             if self.options.rig.between.is_none() {
                 return Ok(());
@@ -567,7 +567,7 @@ mod round_trips {
 }
 
 mod scheme {
-    //! The scheme of the host under test, from the settings of its kernel and device.
+    //! The reception scheme of the host under test, from the settings of its kernel and device.
 
     use netcliff_core::Scheme;
     use netcliff_host::inventory::Inventory;
@@ -582,9 +582,9 @@ mod scheme {
         Scheme::Napi(inventory.napi(backlog))
     }
 
-    /// The scheme of reception by a device, with its moderation, and sentences on parts that the scheme lacks.
-    /// `frame_bytes`: length of all frames, if they have one length; an adaptive `rx-usecs` may then reach a fixed
-    /// value.
+    /// The scheme of reception by a device, with its moderation, and sentences on settings that the scheme cannot
+    /// express. `frame_bytes`: length of all frames, if they have one length; with it an adaptive `rx-usecs` may reach
+    /// a fixed value, which the scheme then has.
     pub(super) fn of_device(
         inventory: &Inventory,
         device: &Nic,
@@ -598,7 +598,7 @@ mod scheme {
         (Scheme::Napi(napi), word.into_iter().chain(lacks).chain(beside).collect())
     }
 
-    /// Whether the scheme includes all of the device's interrupt moderation.
+    /// Whether the scheme can express all of the device's interrupt moderation.
     pub(super) fn has_known_moderation(between: &Between, frame_bytes: Option<u32>) -> bool {
         !between.is_backlog() && under(between.nic(), frame_bytes).napi_moderation().is_ok()
     }

@@ -1,5 +1,5 @@
-//! `find` for another host, from the host that sends: an agent there runs it, and this process's generator executes its
-//! commands.
+//! `find` for another host, from the host that sends: an agent on the host under test runs `find`, and this process's
+//! generator executes the agent's commands.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub fn find_of(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Finding, OfError> {
-    // Between processes of one host, no link carries the control connection.
+    // Between processes of one host no link carries the control connection, so there is no address to protect.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
     let mut hand = OrderHandler::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
     let mut computing = Computing::default();

@@ -15,13 +15,13 @@ use netcliff_trial::trial::TrialShape;
 
 /// Additional time of a trial besides its window and warm-up: set-up, cool-down, drain (s).
 const TRIAL_OVERHEAD_S: f64 = 0.1;
-/// Number of loads that one search tries, including repeats of void trials: for a fake host 3.6 with --quick, 5 with
-/// pauses (see [`super::cliff`]'s `DITHER`).
+/// Number of loads that one search tries; a repeat after a void trial counts as another load. A fake host needs 3.6
+/// with --quick, 5 with pauses (see `DITHER` of [`super::cliff`]).
 const SEARCH_LOADS: f64 = 5.0;
 /// Factor for the additional trials on a noisy machine.
 const RESTLESS: f64 = 1.2;
-/// Number of trials of an ascending search up to the expected cliff ([`super::cliff::Climb`]): from a fifth of it in
-/// steps of a fifth, the last load twice.
+/// Number of trials of an ascending search up to the expected cliff ([`super::cliff::Climb`]): from a fifth of it, each
+/// load 20 % higher than the one before, the last load twice.
 const CLIMB_TRIALS: f64 = 11.0;
 /// Share of the trials at the cliff that may lose more than the target.
 const EXCEED: f64 = 0.5;
@@ -39,7 +39,7 @@ pub const TRIED_ROUNDS: u32 = 5;
 pub const TRIED_ROUNDS_QUICK: u32 = 3;
 /// Loads at which round trips are measured, as shares of the cliff.
 pub const ROUND_TRIP_SHARES: [f64; 3] = [0.1, 0.5, 0.9];
-/// Shortest trial for round trips (s): two hundred answers.
+/// Shortest trial for round trips (s): long enough for two hundred answers.
 pub const ROUND_TRIP_S: f64 = 1.0;
 /// Default loads below a check's cliff, as shares of the cliff with the checked setting, measured or else expected.
 /// Several are used because the number of interrupts per packet falls with the load.
@@ -151,14 +151,15 @@ impl Plan {
     }
 }
 
-/// Arrivals simulated per load: with the target loss, a hundred (without --quick four hundred) are lost, within some
-/// seconds of computation.
+/// Number of arrivals simulated per load: enough for about 100 lost packets (without --quick 400) at the target loss,
+/// within limits that keep the computation to some seconds.
 fn sim_packets(options: &FindOptions) -> u64 {
     let (losses, least, most) = if options.settings.quick { (100.0, 250e3, 1e6) } else { (400.0, 1e6, 4e6) };
     (losses / options.settings.loss).clamp(least, most) as u64
 }
 
-/// The goal of the searches: with --quick one trial decides on a load, otherwise the majority of three.
+/// The goal of the searches, with defaults for settings that are not given: with --quick one trial decides on a load,
+/// otherwise the majority of three.
 fn goal(options: &FindOptions, trial_s: f64) -> Goal {
     let trials = if options.settings.quick { 1.0 } else { 3.0 };
     Goal {

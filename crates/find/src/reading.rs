@@ -1,10 +1,9 @@
-//! Evaluates a trial twice: with everything (with disturbances), and without what came from outside the host (the
-//! host's own).
+//! Evaluates a trial twice: including the disturbances from outside the host ("experienced"), and without them ("own").
 //!
-//! The host's own evaluation excludes the time slots in which the sender was stalled, the host's CPU was paused or ran
-//! another task, and the slots until the resulting queue has drained. A pause of length R at load lambda leaves lambda
-//! R packets, which a host that serves mu drains in lambda R / (mu - lambda) (docs/theory/pauses.md). A breakdown that
-//! lasts longer is the host's own and is included.
+//! The evaluation for the host's own cliff excludes the time slots in which the sender was stalled, or the host's CPU
+//! was paused or ran another task, and the following slots until the resulting queue has drained. A pause of length R
+//! at load lambda leaves lambda R packets, which a host that serves mu drains in lambda R / (mu - lambda)
+//! (docs/theory/pauses.md). A breakdown that lasts longer is due to the host and is included.
 
 use netcliff_core::verdict::TesterCounts;
 
@@ -12,9 +11,9 @@ use netcliff_core::verdict::VoidReason;
 use netcliff_mlrsearch::trial::{Answer, Trial};
 use netcliff_trial::bench::{Observation, Slots, Span};
 
-/// Largest drain time, as a multiple of the pause's length, for loads close to or above the host's capacity.
+/// Largest drain time, as a multiple of the pause's length. It applies at loads close to or above the host's capacity.
 const LONGEST_DRAIN: f64 = 10.0;
-/// Share of a trial's frames that must remain for the host's own evaluation.
+/// Share of a trial's frames that must remain for the evaluation of the host's own cliff.
 const LEAST_LEFT: f64 = 0.5;
 
 /// A trial, evaluated twice.
@@ -24,7 +23,7 @@ pub struct Reading {
     pub experienced: Answer,
     /// Without the time slots that were disturbed from outside.
     pub own: Answer,
-    /// Share of the time slots that the host's own evaluation excludes.
+    /// Share of the time slots that the own evaluation excludes.
     pub left_out: f64,
 }
 
@@ -42,12 +41,14 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let all = || slots.sender_stalls.iter().chain(away());
     let mut left = Left::of(slots, all(), load_pps, capacity_pps);
     if left.sent < LEAST_LEFT * observation.sent as f64 {
-        // If the sender always stalls, no slot is undisturbed: its late frames then decide whether the trial is void,
-        // as in other trials.
+        // If the sender stalls again and again, hardly any slot is undisturbed: then only the slots with the host's
+        // pauses and other tasks are excluded, and the sender's late frames decide whether the trial is void, as in
+        // other trials.
         left = Left::of(slots, away(), load_pps, capacity_pps);
     }
     if left.out == 0.0 {
-        // No slot is excluded, so that both evaluations are equal. Late frames outside the window count in both.
+        // No slot is excluded, so both evaluations are equal, and late frames before and after the measured window
+        // count in both.
         return Reading { own: experienced, experienced, left_out: 0.0 };
     }
     let own = if left.sent < LEAST_LEFT * observation.sent as f64 {
@@ -59,7 +60,7 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     Reading { experienced, own, left_out: left.out }
 }
 
-/// The part of a trial that remains.
+/// Sums over the slots of a trial that are not excluded.
 struct Left {
     sent: f64,
     lost: u64,
@@ -86,7 +87,7 @@ impl Left {
 }
 
 /// Returns the loss fraction of a trial at a constant load without its disturbed slots. `lost`: packets lost in each
-/// slot of `each_s` (s); `spans`: pauses and stalls. `None` if too few slots remain.
+/// slot of `each_s` (s); `spans`: pauses and stalls. `None` if fewer than half of the slots remain.
 pub fn left<'a>(
     lost: &[f64],
     each_s: f64,
@@ -123,7 +124,7 @@ fn left_out<'a>(
     out
 }
 
-/// Time to drain the queue of a pause (s).
+/// Time to drain the queue that a pause leaves (s).
 fn drain_s(pause: &Span, load_pps: f64, capacity_pps: f64) -> f64 {
     let free_pps = capacity_pps - load_pps;
     let lengths = if free_pps > 0.0 { (load_pps / free_pps).min(LONGEST_DRAIN) } else { LONGEST_DRAIN };

@@ -12,10 +12,10 @@ use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, RoundTrips, SenderCeiling, Span, Visit};
 use netcliff_trial::trial::{Outside, TrialError, TrialShape, TrialSpec};
 
-/// Loss up to which a trial's packets count as having undisturbed costs.
+/// Loss up to which a trial's packets count as having their usual costs.
 const LITTLE_LOSS: f64 = 0.01;
-/// Share of the highest load that lost little. Costs at loads above this share count as costs at the cliff, because a
-/// packet costs less the more packets a poll finds.
+/// Trials from this share of the highest load that lost little count as trials near the cliff: the more packets a poll
+/// finds, the less a packet costs.
 const HIGH_LOADS: f64 = 0.7;
 
 /// Purpose of trials.
@@ -87,12 +87,13 @@ impl<'a> Recorder<'a> {
         Self { clock: clock.clone(), ..self }
     }
 
-    /// Sets the costs that trials like `base` are expected to have.
+    /// Sets the costs that are expected of trials with the frames and work of `base`.
     pub fn calibrated(&mut self, costs: Costs, base: TrialShape) {
         self.calibrated = Some((costs, base));
     }
 
-    /// CPU time of a trial relative to its expected costs, see [`Speed::slowness`]; `None` if no costs apply.
+    /// CPU time of a trial divided by its expected CPU time, see [`Speed::slowness`]; `None` if no expected costs apply
+    /// to the trial.
     fn slowness_of(&self, seen: &Seen) -> Option<f64> {
         let (costs, base) = self.calibrated.as_ref()?;
         // Trials with heavy loss count, too: near the cliff, slow trials are the ones that lose.
@@ -111,7 +112,7 @@ impl<'a> Recorder<'a> {
         self.seen.push(seen);
     }
 
-    /// Logs a trial, for `NETCLIFF_LOG=debug`: the time of its losses, and its CPU shares.
+    /// Logs a trial for `NETCLIFF_LOG=debug`: its losses by time slot, and its CPU times and counts.
     fn log(&self, observation: &Observation, seen: &Seen) {
         let counts = seen.counts.clone().unwrap_or_default();
         let Counts { elapsed_s, protocol_s, interrupt_s, application_s, idle_s, other_s, .. } = counts;
@@ -162,9 +163,9 @@ impl<'a> Recorder<'a> {
         (!trials.is_empty()).then(|| Measured::of(trials, trial_s))
     }
 
-    /// Trials of the searches with the calibrated frames and work, from which costs near the cliff follow: trials with
-    /// almost no loss (with a NIC only those with warm packets) at the higher loads, or at all loads if these are too
-    /// few; and trials with heavy loss, which kept the socket full.
+    /// Trials of the searches with the calibrated frames and work, which show the costs near the cliff: trials with
+    /// almost no loss (with a NIC only trials with warm packets) at the higher loads, or at all loads if fewer than
+    /// [`FEWEST`] are at the higher ones; and trials with heavy loss, whose socket was full.
     pub fn at_present(&self) -> Trials {
         self.of_stages(&[Stage::Search])
     }
@@ -191,7 +192,7 @@ impl<'a> Recorder<'a> {
 impl Seen {
     fn of(observation: &Observation, at_s: f64, stage: Stage) -> Self {
         let window_s = observation.spec.shape.seconds;
-        // The sender also reports the stalls of warm-up and cool-down.
+        // The sender also reports stalls before and after the measured window.
         let in_window = |span: &&Span| span.from_s < window_s && span.from_s + span.length_s > 0.0;
         let lengths = |spans: &Vec<Span>| lengths_s(spans.iter().filter(in_window));
         let within = |spans: &Vec<Span>| spans.iter().filter(in_window).copied().collect();
@@ -214,7 +215,7 @@ impl Seen {
     }
 }
 
-/// Whether frames and work are equal.
+/// Whether a trial has the work and frame size of `base`.
 fn is_like(spec: &TrialSpec, base: &TrialShape) -> bool {
     (spec.shape.work_s, spec.shape.frame_bytes) == (base.work_s, base.frame_bytes)
 }
@@ -244,7 +245,7 @@ impl Bench for Recorder<'_> {
     }
 
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        // A trial at the sender's maximum measures during its whole time.
+        // At the sender's maximum, the whole time of a trial is measured.
         self.clock.trial(f64::INFINITY, || self.bench.ceiling(frame_bytes))
     }
 

@@ -1,5 +1,5 @@
-//! What a `find` measures and how precisely: one row per option, with its default and its field in a request to another
-//! host.
+//! What a `find` measures and how precisely: the options of the command line and their defaults, also in the form of a
+//! request to another host.
 
 use netcliff_packets::schedule::Arrivals;
 use serde::{Deserialize, Serialize};
@@ -19,21 +19,21 @@ pub struct Settings {
     pub work_s: f64,
     /// Requested receive buffer (bytes).
     pub receive_buffer_bytes: u64,
-    /// Repeats of each load; `None`: the default of [`super::Plan::new`].
+    /// Repeats of each load of the sweep; `None`: the default of [`super::Plan::new`].
     pub repeats: Option<u32>,
     /// Length of one measurement (s); `None`: the default of [`super::Plan::new`].
     pub trial_s: Option<f64>,
-    /// Length of the trials that decide on a load in a search (s); `None`: the default of [`super::Plan::new`].
+    /// Total length of the trials that decide on a load in a search (s); `None`: the default of [`super::Plan::new`].
     pub duration_sum_s: Option<f64>,
     /// Share of the trials at the cliff that may lose more than `loss`; `None`: half of them.
     pub exceed: Option<f64>,
-    /// Relative width at which a search ends; `None`: the default of [`super::Plan::new`].
+    /// Relative width of the bounds at which a search ends; `None`: the default of [`super::Plan::new`].
     pub width: Option<f64>,
     /// Number of searches for the cliff; `None`: the default of [`super::Plan::new`].
     pub searches: Option<u32>,
     /// Seed of all random numbers.
     pub seed: u64,
-    /// Loads below the cliff at which a check of the device's settings is measured (pps); empty: three shares of the
+    /// Loads at which a check of a device's settings is measured besides its cliff (pps); empty: three shares of the
     /// check's cliff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check_loads_pps: Vec<f64>,

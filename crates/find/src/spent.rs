@@ -1,4 +1,4 @@
-//! [`Clock`]: counts how the time of a run is spent, by stages.
+//! [`Clock`]: measures the time of a run by stages, divided into measuring, waiting and computing.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use netcliff_core::finding::{StageTime, TimeSpent};
 
-/// Counts the time of a run's stages. Clones share their counts.
+/// Measures the time of a run's stages. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Rc<RefCell<Vec<Stage>>>);
 
@@ -23,13 +23,14 @@ impl Clock {
         self.0.borrow_mut().push(Stage { began: Instant::now(), time });
     }
 
-    /// Makes a trial with a window of `measured_s` (s), and counts its time.
+    /// Makes a trial with a measured window of `measured_s` (s), and adds its time to the current stage: the window as
+    /// measured, the rest as waited.
     pub fn trial<T>(&self, measured_s: f64, trial: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let outcome = trial();
         let took_s = began.elapsed().as_secs_f64();
         if let Some(stage) = self.0.borrow_mut().last_mut() {
-            // A failed trial may have ended before its window did.
+            // A failed trial may have ended before its window.
             let measured_s = measured_s.min(took_s);
             stage.time.trials += 1;
             stage.time.measured_s += measured_s;
@@ -38,7 +39,7 @@ impl Clock {
         outcome
     }
 
-    /// The time so far; `None` before the first stage.
+    /// The time of each stage so far; `None` before the first stage.
     pub fn spent(&self) -> Option<TimeSpent> {
         let stages = self.0.borrow();
         let ends = stages.iter().skip(1).map(|next| next.began).chain([Instant::now()]);

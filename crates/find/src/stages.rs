@@ -32,17 +32,18 @@ const UNCALIBRATED: [FigurePath; 3] = [
     FigurePath::Of(EngineFigure::Cliff, Some(EngineKind::Sim), None),
 ];
 
-/// The computed cliff determines the loads of the search if it is within this factor of the rough one.
+/// The searches begin at the predicted cliff if it is within this factor of the rough cliff, otherwise at the rough
+/// cliff.
 const NEAR: f64 = 1.5;
-/// Load of the trials in both idle modes, as a share of the cliff: the CPU still halts often, and queues caused by
-/// pauses are visible.
+/// Load of the trials in both idle modes, as a share of the cliff: the CPU still halts often, and pauses cause visible
+/// queues.
 const IDLE_SHARE: f64 = 0.75;
 /// Number of loads computed in parallel: an evaluation by the model takes one CPU and 100 MB.
 const AT_ONCE: usize = 4;
 /// Shares of the cliff at which latency is reported.
 const LATENCY_SHARES: [f64; 2] = [0.5, 0.9];
 
-/// Results that the checks use.
+/// Results that the checks and the trial of a suggestion use.
 #[derive(Debug, Clone)]
 pub struct Basis {
     /// The costs.
@@ -59,10 +60,10 @@ pub struct Run<'a, 'p> {
     pub plan: &'a Plan,
     pub bench: Recorder<'a>,
     pub progress: &'a RefCell<Progress<'p>>,
-    /// Set by the user to stop. Computations check it between loads, measurements continually.
+    /// Flag that ends the run. Computations check it between loads, measurements continually.
     pub stop: &'a AtomicBool,
     pub finding: &'a mut Finding,
-    /// Share of the searches' time slots that the host's own cliff excludes.
+    /// Share of the searches' time slots that the evaluation for the host's own cliff excludes.
     pub left_out: f64,
     /// Whether packets come from a NIC's own NAPI.
     pub behind_nic: bool,
@@ -76,10 +77,7 @@ pub struct Run<'a, 'p> {
 }
 
 impl Run<'_, '_> {
-    /// Runs all stages; returns the results that the checks use, `None` without a calibration.
-    ///
-    /// # Errors
-    /// A trial cannot resolve the loss that defines the cliff.
+    /// Runs all stages; returns the results that the checks use. `None` if the run ended early or has no calibration.
     pub fn all(&mut self) -> Result<Option<Basis>, Unresolved> {
         let outcome = self.stages();
         self.outside();
@@ -87,7 +85,7 @@ impl Run<'_, '_> {
             Ok(calibrated) => Ok(calibrated),
             Err(Halt::Unresolved(unresolved)) => Err(unresolved),
             Err(halt) => {
-                // Whatever ended the run, some of its stages are missing.
+                // The run ended early, so some of its stages are missing.
                 self.finding.partial = true;
                 if let Halt::Failed(why) | Halt::Changed(why) = halt {
                     missing(self.finding, FigurePath::Engine(EngineKind::Wire), why);
@@ -270,8 +268,8 @@ impl Run<'_, '_> {
         if cliffs.stopped { Err(Halt::Stopped) } else { Ok(cliffs) }
     }
 
-    /// Predicts both engines' cliffs including disturbances from the pauses in the searches' trials; reports them as
-    /// missing if pauses were not measured.
+    /// Predicts both engines' cliffs including disturbances from the pauses in the searches' trials. If pauses were not
+    /// measured, adds these cliffs to `missing`.
     fn as_experienced(
         &mut self,
         computed: &Predictor,
@@ -301,8 +299,8 @@ impl Run<'_, '_> {
         if self.stop.load(Ordering::Relaxed) { Err(Halt::Stopped) } else { Ok(()) }
     }
 
-    /// Makes metered trials at multiples of the cliff, interleaved so that drift affects all loads equally; returns all
-    /// trials, by load.
+    /// Makes metered trials at multiples of the cliff, in rounds over all loads, so that drift affects all loads
+    /// equally. Returns all trials, by load.
     fn sweep(&mut self, centre_pps: f64, highest: Highest, seams: Option<Seams>) -> Result<Vec<Observation>, Halt> {
         let base = TrialShape { seconds: self.plan.sweep_s, ..base(self.options, self.plan) };
         let loads: Vec<f64> = MULTIPLES.iter().map(|multiple| multiple * centre_pps).collect();
@@ -360,7 +358,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Makes a short trial in each idle mode.
+    /// Makes a trial in each idle mode.
     fn other_idle(&mut self, rate_pps: f64) -> Result<(), Halt> {
         let Some((switch, idle)) = &mut self.idle else { return Ok(()) };
         let spec =
@@ -390,7 +388,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// A record at a load; `None` without a calibrated host, which a point needs.
+    /// A record at a load; `None` without a calibrated host, which a record contains.
     fn record(&self, engine: EngineKind, load_pps: f64, outcome: Outcome) -> Option<Record> {
         let host =
             self.finding.searched_host.clone().or_else(|| Some(self.finding.calibration.as_ref()?.host.clone()))?;

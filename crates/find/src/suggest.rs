@@ -1,4 +1,4 @@
-//! Suggested settings: the best two by their simulated cliffs, compared with the simulated cliff of the present
+//! Suggested settings: the two with the highest simulated cliffs, compared with the simulated cliff of the present
 //! settings.
 
 use std::sync::atomic::AtomicBool;
@@ -8,13 +8,13 @@ use netcliff_core::{Figure, Finding};
 
 use super::engines::Predictor;
 
-/// Smallest relative gain that is suggested: the noise of a measurement is larger.
+/// Smallest relative gain for a suggestion: smaller gains disappear in the noise of a measurement.
 const WORTHWHILE: f64 = 0.03;
 /// Largest number of suggestions.
 const TOLD: usize = 2;
 /// Factor by which a larger queue is suggested.
 const LARGER: u64 = 4;
-/// Throughput at twice the cliff, relative to the peak, below which a remedy is suggested.
+/// If the throughput at twice the cliff, divided by the peak, is below this, a remedy against livelock is suggested.
 const LIVELOCK: f64 = 0.7;
 
 struct Candidate {
@@ -24,15 +24,16 @@ struct Candidate {
     change: Option<Change>,
 }
 
-/// Returns the two settings with the largest gain of the simulated cliff over `without`, the simulated cliff of the
-/// present settings. Intervals are those of the simulator only, because the uncertainty of the costs is equal in both
-/// cliffs. Empty if nothing helps or `without` is `None`. After `stop`, only settings that were already simulated.
-/// Expected cliffs are reduced by the effect of disturbances as the report's cliff is.
+/// Returns at most two settings, those with the largest gain of the simulated cliff over `without`, the simulated cliff
+/// of the present settings. Intervals are those of the simulator only, because the uncertainty of the costs affects
+/// both cliffs equally. Empty if nothing helps or `without` is `None`. After `stop`, only settings that were already
+/// simulated. Expected cliffs are reduced by the effect of disturbances, as the report's cliff is.
 pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, stop: &AtomicBool) -> Vec<Suggestion> {
     let livelocks = finding.livelock.wire.or(finding.livelock.sim).is_some_and(|figure| figure.value < LIVELOCK);
     let Some(without) = without else { return Vec::new() };
     let left = finding.cliff_pps.sim.map_or(1.0, |page| page.value / without.value);
-    // Simulate, because the computing time of the model's Markov chain grows with the queue that a candidate enlarges.
+    // Cliffs are simulated, because the computing time of the model's Markov chain grows with the queue that a
+    // candidate enlarges.
     let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
         .into_iter()
         .map(|candidate| (candidate.changed.begin(Predictor::sim_cliff), candidate))
@@ -51,7 +52,8 @@ pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, sto
     ranked.into_iter().map(|(_, suggestion)| suggestion).take(TOLD).collect()
 }
 
-/// `with` / `without` - 1; its interval is from the ends of both, and at least as wide as for independent figures.
+/// Returns `with` / `without` - 1; its interval results from the ends of both intervals, and is at least as wide as the
+/// interval for independent figures.
 fn gain(with: &Figure, without: &Figure) -> Figure {
     let value = with.value / without.value - 1.0;
     if with.interval.is_none() && without.interval.is_none() {
@@ -85,7 +87,8 @@ fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate>
         why,
         None,
         &|c| {
-            // Two stages on two CPUs: the slower one limits the rate, and one CPU then does only protocol processing.
+            // Softirq and application run on two CPUs, and the slower one limits the rate. The candidate's host
+            // therefore has no application, and its protocol time is the longer of the two times.
             let bytes_s = c.frame_bytes() * c.host.per_byte_s;
             c.host.protocol_s = c.host.protocol_s.max(c.host.application_s.unwrap_or(0.0) - bytes_s);
             c.host.application_s = None;

@@ -40,11 +40,9 @@ pub enum Assessed {
 }
 
 impl Sureness {
-    /// Uncertainty of the cliff `cliff_pps` of the host `calibrated` with the bootstrap replicates `resampled`. For
-    /// small changes of the costs the cliff is assumed to follow its slopes.
-    ///
-    /// # Errors
-    /// The model does not support the point at the cliff.
+    /// Computes the uncertainty of the cliff `cliff_pps` (pps) of the host `calibrated`, which has the bootstrap
+    /// replicates `resampled`. The logarithm of the cliff is assumed to change in proportion to small changes of each
+    /// cost.
     pub fn of(
         computed: &Predictor,
         cliff_pps: f64,
@@ -62,7 +60,7 @@ impl Sureness {
         let outside = (1.0 - CONFIDENCE) / 2.0;
         let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::told).collect();
         sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
-        // The calibrated value is inside the interval, whatever the draws.
+        // The interval always includes the predicted cliff, even if all replicates lie on one side of it.
         let ends = (at(outside).min(1.0), at(1.0 - outside).max(1.0));
         Ok(Self { sensitivity, ends, cold_s: computed.host.cold_protocol_s + computed.host.cold_application_s })
     }
@@ -86,16 +84,16 @@ impl Sureness {
         }
     }
 
-    /// Gives the predicted cliffs of both engines this interval.
+    /// Widens the predicted cliffs of both engines by this uncertainty.
     pub fn widen(&self, cliff_pps: &mut ByEngine<Figure>) {
         cliff_pps.model = cliff_pps.model.map(|cliff| self.around(cliff));
         cliff_pps.sim = cliff_pps.sim.map(|cliff| self.around(cliff));
     }
 
-    /// Returns the cliff with this interval, combined with its own interval if it has one: independent errors add as
-    /// squares. The lower end is the load at which a socket that was filled becomes empty again: between this load and
-    /// the cliff a disturbance decides whether packets are lost (docs/theory/pauses.md, Two cliffs of one host), and
-    /// the engines' own cliffs include no disturbances.
+    /// Returns the cliff with an interval that combines this uncertainty with the cliff's own interval, if it has one:
+    /// independent errors add as squares. The lower end starts from the load at which a socket that was filled becomes
+    /// empty again: between this load and the cliff a disturbance decides whether packets are lost
+    /// (docs/theory/pauses.md, Two cliffs of one host), and the engines' own cliffs include no disturbances.
     pub fn around(&self, cliff: Figure) -> Figure {
         let (low, high) = cliff.interval.map_or((1.0, 1.0), |own| (own.low / cliff.value, own.high / cliff.value));
         let below = (1.0 - self.ends.0).hypot(1.0 - low);
@@ -136,7 +134,7 @@ struct Hosts<'a> {
 }
 
 impl Hosts<'_> {
-    /// True if a cost matters: it is above zero, or differs between the hosts.
+    /// True if a cost may change the cliff: it is above zero, or differs between the hosts.
     fn have(&self, cost: &Cost) -> bool {
         let own = cost.of(self.calibrated);
         own.is_some_and(|own| own > 0.0 || self.resampled.iter().any(|drawn| cost.of(&drawn.host) != Some(own)))
@@ -190,8 +188,8 @@ mod tests {
         Resampled { host, costs: crate::calibrate::tests::COSTS }
     }
 
-    /// An ideal host's cliff is proportional to 1 / protocol: costs spread evenly over +-10 % spread it over -9 to +11
-    /// %, without the 5 % at the ends.
+    /// An ideal host's cliff is proportional to 1 / protocol: protocol costs spread evenly over +-10 % spread the cliff
+    /// over -9 to +11 %. The interval leaves out 2.5 % at each end.
     #[test]
     fn the_interval_is_that_of_the_costs() {
         let computed = computed();
@@ -205,13 +203,14 @@ mod tests {
         let top = &sure.sensitivity[0];
         assert_eq!(top.key, "protocol");
         assert!((top.elasticity + 1.0).abs() < 5e-3 && (top.spread - 0.058).abs() < 1e-3, "{top:?}");
-        // With an own interval of +-10 %: sqrt(0.1^2 + 0.1^2).
+        // With an interval of +-10 % of the cliff itself: sqrt(0.1^2 + 0.1^2).
         let own = Figure::between(cliff.value, 0.9 * cliff.value, 1.1 * cliff.value, 0.95);
         let both = sure.around(own).interval.expect("it has one");
         assert!((both.high / cliff.value - 1.141).abs() < 5e-3);
     }
 
-    /// 2 us per packet with an empty socket, 2.5 us with a full one: from 400 kpps on a full socket stays full.
+    /// A packet takes 2 us with an empty socket and 2.5 us with a full one: at 400 kpps and more a full socket stays
+    /// full.
     #[test]
     fn a_host_whose_full_socket_stays_full_has_a_lower_end_below_that() {
         let sure = Sureness { sensitivity: Vec::new(), ends: (0.9, 1.1), cold_s: 5e-7 };

@@ -1,4 +1,4 @@
-//! Conditions of a run: its disturbances, and the machine's speed for which the prediction is made.
+//! Conditions of a run: its disturbances, and the machine's speed, to which the prediction is scaled.
 
 use netcliff_core::finding::ByEngine;
 use netcliff_core::finding::{FigurePath, WholeFigure};
@@ -25,7 +25,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Returns the calibrated host at the speed of the searches' trials; `None` if there are too few trials.
+    /// Returns the calibrated host at the speed of the searches' trials; `None` if there are too few trials. If the
+    /// moderation is known, also estimates the interrupt latency from these trials.
     pub(super) fn at_present(&mut self, calibrated: &Calibrated) -> Option<Calibrated> {
         let trials = self.bench.at_present();
         let present = calibrated.at_present(&trials, self.options.settings.work_s, self.options.settings.seed);
@@ -39,7 +40,7 @@ impl Run<'_, '_> {
         present
     }
 
-    /// Interrupt latencies from the calibration's trials, if the moderation is known.
+    /// Interrupt latencies from the calibration's trials; empty if the moderation is unknown.
     pub(super) fn timing_below(&self, calibrated: &Calibrated) -> Timing {
         if !self.behind_known_moderation {
             return Timing::default();
@@ -53,7 +54,7 @@ impl Run<'_, '_> {
         Some(self.computed(&calibrated.at_speed_of(trials, self.options.settings.work_s)?, None))
     }
 
-    /// Repeats the prediction for the machine's speed when the cliff was measured.
+    /// Repeats the prediction of the cliff for the speed that the machine had when the cliff was measured.
     pub(super) fn predicted_at_present(
         &mut self,
         computed: Predictor,

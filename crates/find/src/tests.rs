@@ -21,7 +21,8 @@ use netcliff_trial::trial::{TrialShape, TrialSpec};
 
 const LOSS: f64 = 1e-4;
 const RUNS: u64 = 500;
-/// The test fails if the stated confidence would give so few covered runs with a probability below this.
+/// Probability below which a result counts as impossible: [`Coverage::check`] fails if intervals of the stated
+/// confidence would cover the cliff so rarely with a probability below this.
 const FALSE_ALARM: f64 = 1e-4;
 
 pub(super) fn shape(seconds: f64, seed: u64) -> TrialShape {
@@ -79,11 +80,11 @@ fn measured_of(fake: &mut Fake, goal: Goal, searches: u32, seed: u64, most_trial
 
 /// Results of many runs on one kind of host.
 struct Coverage {
-    /// Number of runs that stated a confidence.
+    /// Number of runs that state a confidence.
     stating: u64,
-    /// Number of runs that stated a confidence and whose interval contains the true cliff.
+    /// Number of runs that state a confidence and whose interval contains the true cliff.
     covered: u64,
-    /// The lowest confidence that a run stated.
+    /// The lowest confidence that a run states.
     stated: f64,
     /// Median over the runs of measured cliff / true cliff.
     middle: f64,
@@ -113,8 +114,8 @@ impl Coverage {
         all
     }
 
-    /// Fails if so few covered runs would occur with a probability below [`FALSE_ALARM`], assuming that the stated
-    /// confidence is true.
+    /// Fails if the number of covered runs is so low that it would occur with a probability below [`FALSE_ALARM`],
+    /// assuming that the stated confidence is true.
     fn check(&self, name: &str) {
         let (stating, covered, stated) = (self.stating, self.covered, self.stated);
         let chance = Binomial::new(stated, stating).unwrap().cdf(covered);
@@ -161,9 +162,9 @@ fn the_interval_covers_the_cliff_of_a_host_whose_two_states_overlap() {
     }
 }
 
-/// Without pauses the buffer is filled once in a trial, and the cliff is higher than the capacity by buffer / trial
-/// length (0.8 %). Pauses fill the buffer repeatedly, so that the host's own cliff lies between the capacity and the
-/// cliff without pauses. Both are within the width of a search.
+/// Without pauses the buffer fills once in a trial, so the cliff is higher than the capacity by buffer / trial length
+/// (0.8 %). Pauses fill the buffer repeatedly, so the host's own cliff lies between the capacity and the cliff without
+/// pauses. Both are within the width of a search.
 #[test]
 fn the_host_s_own_cliff_is_within_the_width_of_what_it_is_without_pauses() {
     for pauses in [Random { every_s: 0.5, mean_s: 5e-3 }, Random { every_s: 0.1, mean_s: 2e-3 }] {
@@ -219,7 +220,8 @@ fn void_trials_bias_nothing() {
     }
 }
 
-/// The capacity falls by 25 % over 100 trials: the interval contains capacities that the host had during the searches.
+/// The capacity falls by 25 % over 100 trials: the interval contains the capacity that the host had halfway through the
+/// searches.
 #[test]
 fn drift_widens_the_interval() {
     let (mut steady, mut drifting, mut held) = (0.0, 0.0, 0);
@@ -359,7 +361,7 @@ mod climb {
     use netcliff_trial::bench::Highest;
     use netcliff_trial::trial::TrialSpec;
 
-    /// Returns the load at which the search after the climb begins (pps). The host serves only half of the packets in
+    /// Returns the load (pps) at which the search after the climb begins. The host serves only half of the packets in
     /// trials for which `slows(load, number of the trial)` is true.
     fn start_pps(slows: impl Fn(f64, u32) -> bool) -> f64 {
         let mut number = 0;
@@ -373,8 +375,8 @@ mod climb {
         Climb::of(&mut host, &asked).expect("trials").narrowed(asked).near_pps
     }
 
-    /// A host loses half of the packets from 90 kpps on in two of three trials, and from 200 kpps on always: the lower
-    /// cliff is found.
+    /// A host loses half of the packets above 90 kpps in two of three trials, and above 200 kpps always: the search
+    /// finds the lower cliff.
     #[test]
     fn trials_that_pass_by_chance_lead_to_no_cliff_above() {
         let mut number = 0;

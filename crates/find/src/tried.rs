@@ -1,5 +1,5 @@
-//! Measures the most promising suggestion that can be applied here: searches for the cliff alternate between with and
-//! without it.
+//! Measures the most promising suggestion that can be applied here: searches for the cliff alternate between the
+//! settings with and without the suggestion.
 
 use netcliff_core::finding::{Change, Tried};
 use netcliff_core::finding::{FigurePath, WholeFigure};
@@ -52,7 +52,8 @@ fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding
     Ok(told(&pairs))
 }
 
-/// Medians of the cliffs, and the gain from the ratios of the rounds.
+/// Medians of the cliffs with and without the suggestion, and the gain: geometric mean over the rounds of with /
+/// without, minus 1.
 fn told(pairs: &[[f64; 2]]) -> Tried {
     let cliff = |place: usize| {
         let each: Vec<f64> = pairs.iter().map(|pair| pair[place]).collect();
@@ -78,7 +79,8 @@ impl SetUp {
     fn of(later: &Later<'_, '_>, change: Option<Change>, round: u64) -> Self {
         let mut rig = later.options.rig.clone();
         let mut shape = base(later.options, later.plan);
-        // Both set-ups of a round begin at the same loads.
+        // Both set-ups of a round have the same seed, so that their searches try the same loads relative to the
+        // expected cliff.
         shape.seed += 300_000 + 7_919 * round;
         match change {
             None => {}
@@ -112,7 +114,7 @@ fn cliff_pps(
 mod tests {
     use super::*;
 
-    /// Drift that affects both set-ups of a round equally cancels in the ratio.
+    /// Drift that affects both set-ups of a round equally cancels in their ratio.
     #[test]
     fn the_gain_is_that_of_the_rounds() {
         let tried = told(&[[400e3, 440e3], [300e3, 330e3], [350e3, 385e3]]);

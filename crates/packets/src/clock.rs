@@ -1,4 +1,4 @@
-//! The clocks both ends share. Reads go through the vDSO: no system call with the `tsc` clocksource.
+//! The clocks that both ends share. Reads go through the vDSO, so with the `tsc` clocksource they need no system call.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -15,14 +15,13 @@ pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
-/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` in nanoseconds, from the tightest of eight bracketed reads; the error is at
-/// most half the time of such a read (see [`read_cost_s`]).
+/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` in nanoseconds, from the shortest of eight reads of `CLOCK_REALTIME` between
+/// two reads of `CLOCK_MONOTONIC`. The error is at most half the time of these reads (see [`read_cost_s`]).
 pub fn realtime_minus_monotonic_ns() -> i64 {
     realtime_minus_monotonic().0
 }
 
-/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` and its error bound, half the time of the tightest bracketed reads, both in
-/// nanoseconds.
+/// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` and its error bound, both in nanoseconds: see [`realtime_minus_monotonic_ns`].
 pub fn realtime_minus_monotonic() -> (i64, u64) {
     (0..8)
         .map(|_| {
@@ -36,7 +35,8 @@ pub fn realtime_minus_monotonic() -> (i64, u64) {
         .map_or((0, 0), |(window, offset)| (offset, window.div_ceil(2)))
 }
 
-/// A reading of three clocks at one moment. The clocks disagree after a suspend or a move to another machine.
+/// A reading of three clocks at one moment. The clocks advance differently if the machine is suspended or moved to
+/// another host.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockStamp {
     monotonic_ns: u64,
@@ -57,7 +57,7 @@ impl ClockStamp {
     /// Reads the clocks.
     pub fn now() -> Self {
         let (monotonic_ns, ticks) = read_both();
-        // The reads are not bracketed: a few microseconds between them are far below a suspend.
+        // A few microseconds may pass between these reads, which is far below the length of a suspension.
         let apart_ns = read_ns(libc::CLOCK_BOOTTIME).saturating_sub(self::monotonic_ns());
         Self { monotonic_ns, boottime_ns: monotonic_ns + apart_ns, ticks }
     }
@@ -74,7 +74,7 @@ impl ClockStamp {
     }
 }
 
-/// Mean cost of one clock read \[s\]: the instrument's own cost per packet.
+/// Mean cost of one clock read \[s\], which measuring adds to each packet.
 pub fn read_cost_s() -> f64 {
     const READS: u32 = 1000;
     let begin = monotonic_ns();
@@ -155,8 +155,8 @@ impl Ticker {
 }
 
 impl Ticker {
-    /// Upper bound on the difference between this clock and the kernel's, now \[ns\], from the tightest of eight
-    /// bracketed reads.
+    /// Upper bound on the present difference between this clock and the kernel's \[ns\], from the shortest of eight
+    /// reads between two reads of the kernel's clock.
     pub fn off_ns(&mut self) -> u64 {
         let read = |ticker: &mut Self| {
             let before = monotonic_ns();
@@ -174,7 +174,8 @@ impl Default for Ticker {
     }
 }
 
-/// Reads the kernel's clock \[ns\] and the counter at the same moment: the tightest of four tries.
+/// Reads the kernel's clock \[ns\] and the counter at the same moment: the pair with the shortest time between the
+/// counter reads before and after it, of four tries.
 fn read_both() -> (u64, u64) {
     let read = |_| {
         let before = counter();
@@ -185,7 +186,7 @@ fn read_both() -> (u64, u64) {
     (0..4).map(read).min_by_key(|(span, _)| *span).map_or((0, 0), |(_, both)| both)
 }
 
-/// Reads the time stamp counter; on other architectures the kernel's clock.
+/// Reads the processor's time stamp counter; on architectures other than x86-64 the kernel's clock.
 #[inline]
 fn counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -198,8 +199,8 @@ fn counter() -> u64 {
     monotonic_ns()
 }
 
-/// Whether the kernel itself keeps time by the counter. It does so only if the counter is steady and synchronous on all
-/// CPUs.
+/// Whether the kernel itself keeps time by the time stamp counter. It does so only if the counter is steady and
+/// synchronous on all CPUs.
 fn counter_is_steady() -> bool {
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
         .is_ok_and(|name| matches!(name.trim(), "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page"))
@@ -261,7 +262,7 @@ mod tests {
         let before = monotonic_ns() as i64 + offset;
         let real = realtime_ns() as i64;
         let after = monotonic_ns() as i64 + offset;
-        // A millisecond of slack: the machine may be stepped by NTP between the reads.
+        // A millisecond of tolerance: NTP may step the real time between the reads.
         assert!(before - 1_000_000 <= real && real <= after + 1_000_000);
     }
 
@@ -278,7 +279,7 @@ mod tests {
             apart.push(now.saturating_sub(after).max(before.saturating_sub(now)));
             std::thread::sleep(Duration::from_micros(20));
         }
-        // The bound includes the duration of the reads themselves.
+        // The bound includes the duration of the reads, so it is above 0.
         assert!(ticker.off_ns() > 0);
         apart.sort_unstable();
         // The thread may be interrupted between the reads, hence a quantile.
@@ -294,7 +295,7 @@ mod tests {
             })
             .collect();
         let [first, second] = [stamps[0].until(&stamps[1]), stamps[1].until(&stamps[2])];
-        // A stamp that is interrupted between its reads is off by milliseconds at most.
+        // If a stamp is interrupted between its reads, it is wrong by milliseconds at most.
         assert!(first.suspended_s < 0.01 && second.suspended_s < 0.01, "{first:?} {second:?}");
         if let (Some(a), Some(b)) = (first.ns_per_tick, second.ns_per_tick) {
             assert!((a / b - 1.0).abs() < 0.05, "{a} and {b} ns a tick");

@@ -1,4 +1,4 @@
-//! Errors, each with the offending value and what to do about it.
+//! Errors, each with the offending value and a remedy.
 
 mod control;
 
@@ -29,7 +29,7 @@ pub enum Refusal {
     Sentence(String),
 }
 
-/// Feature of a client: refusals name the setting.
+/// Feature that a client offers in its hello: it understands refusals that name the setting.
 pub const SETTINGS: &str = "refused-settings";
 
 impl Refusal {
@@ -184,12 +184,12 @@ impl WireError {
         Self::System { action: action.into(), source: source.into() }
     }
 
-    /// Reports a setting that cannot be used.
+    /// Makes an error about a setting that cannot be used.
     pub fn setting(what: &'static str, value: impl ToString, accepted: impl Into<String>) -> Self {
         Self::Setting { what, value: value.to_string(), accepted: accepted.into() }
     }
 
-    /// Reports the death of a thread, from the result of `JoinHandle::join`.
+    /// Makes an error about a thread that ended by a panic, from the result of `JoinHandle::join`.
     pub fn died(thread: &'static str, panic: &(dyn std::any::Any + Send + 'static)) -> Self {
         let message = panic
             .downcast_ref::<&str>()

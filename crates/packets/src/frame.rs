@@ -10,7 +10,8 @@
 //! | 4..10 | sequence number (u48, big endian), from 0 |
 //! | 10..18 | intended send time, ns of `CLOCK_MONOTONIC` (u64, big endian) |
 //!
-//! The header has no space for flags: the intended send time shows whether a frame belongs to warm-up, window or drain.
+//! The header has no space for flags; the intended send time shows whether a frame belongs to warm-up, window or
+//! cool-down.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -39,8 +40,9 @@ const UDP_BYTES: usize = 8;
 const PAYLOAD_AT: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 const CHECKSUM_BYTES: usize = 2;
 const CHECKSUM_AT: usize = PAYLOAD_AT - CHECKSUM_BYTES;
-/// Position of a VLAN tag, behind both hardware addresses, and its length \[bytes\].
+/// Offset of a VLAN tag, after both hardware addresses \[bytes\].
 const TAG_AT: usize = 12;
+/// Length of a VLAN tag \[bytes\].
 const TAG_BYTES: usize = 4;
 
 /// The UDP checksum of the frames sent.
@@ -172,7 +174,7 @@ impl Template {
     /// Builds the frame.
     ///
     /// # Errors
-    /// The frame size is out of range.
+    /// The frame size or the VLAN id is out of range, or there are too many flows.
     pub fn new(spec: &FrameSpec) -> Result<Self, WireError> {
         if spec.more_flows.len() >= MOST_FLOWS {
             let flows = spec.more_flows.len() + 1;
@@ -209,11 +211,11 @@ impl Template {
         self.flows.len()
     }
 
-    /// Writes the header into a copy of this frame, the ports if there are several flows, and the checksum if it is
-    /// computed.
+    /// Writes the header into a copy of this frame; also the ports if there are several flows, and the checksum if it
+    /// is computed.
     ///
     /// # Panics
-    /// `frame` is shorter than the 60 bytes every frame has.
+    /// `frame` is shorter than the headers of this frame.
     #[inline]
     pub fn stamp(&self, frame: &mut [u8], header: &Header) {
         let bytes = header.to_bytes(self.run_id);
@@ -236,8 +238,8 @@ impl Template {
     }
 }
 
-/// Number of the flow that a frame belongs to. A hash of the sequence number draws it, so that random arrivals are
-/// random in each flow too (the mixing function of SplitMix64, Steele, Lea and Flood, OOPSLA 2014).
+/// Number of the flow that a frame belongs to: a hash of the sequence number, so that random arrivals are random in
+/// each flow too (the mixing function of SplitMix64, Steele, Lea and Flood, OOPSLA 2014).
 #[inline]
 pub fn flow_of(sequence: u64, flows: usize) -> usize {
     let mixed = (sequence ^ (sequence >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -245,7 +247,8 @@ pub fn flow_of(sequence: u64, flows: usize) -> usize {
     ((mixed ^ (mixed >> 31)) % flows as u64) as usize
 }
 
-/// Builds the frame of one flow without tag and checksum, and the flow's own data.
+/// Builds the frame of one flow without tag and checksum; also returns the values in which the flow differs from
+/// others.
 fn one(spec: &FrameSpec, ports: Ports) -> Result<(Vec<u8>, Flow), WireError> {
     let payload = vec![0; payload_bytes(spec.frame_bytes)?];
     let builder = PacketBuilder::ethernet2(spec.source_mac, spec.destination_mac)
@@ -255,7 +258,7 @@ fn one(spec: &FrameSpec, ports: Ports) -> Result<(Vec<u8>, Flow), WireError> {
     builder
         .write(&mut bytes, &payload)
         .map_err(|e| WireError::setting("frame", e, "a payload that fits an IPv4 datagram"))?;
-    // The library's checksum of the all-zero payload yields the sum over the rest of the frame.
+    // The library's checksum of a payload of zeros gives the sum over the rest of the frame.
     let checksum = u16::from_be_bytes([bytes[CHECKSUM_AT], bytes[CHECKSUM_AT + 1]]);
     bytes[CHECKSUM_AT..PAYLOAD_AT].fill(0);
     let base_sum = match spec.checksum {
@@ -314,7 +317,7 @@ pub fn sum(bytes: &[u8; HEADER_BYTES]) -> u32 {
     bytes.as_chunks::<2>().0.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum()
 }
 
-/// Adds the carries of a sum back to it (RFC 1071).
+/// Adds the carries of a sum to its lower 16 bits (RFC 1071).
 pub fn fold(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

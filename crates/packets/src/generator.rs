@@ -1,11 +1,10 @@
 //! The sender: a pinned thread that sends each frame at its scheduled time, whatever the receiver does.
 //!
-//! It spins on `CLOCK_MONOTONIC`. Frames that are due together (because it was late, or because the schedule says so)
-//! leave in one kick (one handover to the kernel) of at most `max_burst` frames; burst sizes and lateness are reported,
-//! and [`SenderReport::kept_up`] says whether the offered load was really offered.
+//! It spins on `CLOCK_MONOTONIC`. Frames that are due together (because the generator was late, or because the schedule
+//! says so) leave in one kick (one handover to the kernel) of at most `max_burst` frames. The report has burst sizes
+//! and lateness, and [`SenderReport::kept_up`] says whether the offered load was really offered.
 //!
-//! A frame that the next hop's queue refuses is a loss of the *receiver*; it counts as offered and
-//! is never sent again.
+//! A frame that the next hop's queue refuses is a loss of the *receiver*; it counts as offered and is never sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,17 +33,17 @@ pub use limits::{BUCKET_NS, Lease, RateLimits, RateShare};
 pub use report::{Gap, SenderFailure, SenderReport, SentSlot};
 use round_trips::Answers;
 
-/// Default number of frames per kick when catching up. A kick of 32 takes about 30 us, so that the clock is read at
+/// Default number of frames per kick when catching up. A kick of 32 frames takes about 30 us, so the clock is read at
 /// least this often; 32 frames are a small part of a backlog of 1000.
 pub const DEFAULT_MAX_BURST: usize = 32;
-/// A sender whose 99th percentile of lateness exceeds this did not keep up. At 1 Mpps 100 us are 100
-/// packets: a tenth of the default backlog of 1000, so that catching up can not overflow it.
+/// A sender whose 99th percentile of lateness exceeds this bound did not keep up. At 1 Mpps, 100 packets are due in 100
+/// us: a tenth of the default backlog of 1000, so that catching up cannot overflow it.
 pub const DEFAULT_LATENESS_BOUND_S: f64 = 100e-6;
-/// Smallest ratio of achieved to intended rate that counts as kept up.
+/// Smallest ratio of achieved to intended rate with which a sender kept up.
 pub const KEPT_UP_SHARE: f64 = 0.995;
 
-/// Length of a slot \[ns\]. At 300 kpps it holds 3000 frames, so that a loss of 1e-3 shows in one slot. A pause of a
-/// millisecond affects a few slots of a trial, not all.
+/// Length of a slot, in which packets are counted \[ns\]. At 300 kpps a slot holds 3000 packets, so that a loss of 1e-3
+/// shows in one slot. A pause of a millisecond affects a few slots of a trial, not all.
 pub const SLOT_NS: u64 = 10_000_000;
 /// A sender that does not read its clock for this long was interrupted \[ns\]. A kick of 32 frames takes a third of
 /// this time.
@@ -57,9 +56,9 @@ const MOST_STALLS: usize = 10_000;
 /// The configuration of a generator.
 #[derive(Debug, Clone)]
 pub struct GeneratorConfig {
-    /// Where the thread runs. Give it a CPU of its own: it spins.
+    /// Placement of the thread. It spins, so give it a CPU that nothing else uses.
     pub placement: Placement,
-    /// How frames are handed over.
+    /// How frames are handed to the kernel.
     pub method: Method,
     /// Interface to send into (not used by [`Method::Socket`]).
     pub interface: String,
@@ -71,14 +70,14 @@ pub struct GeneratorConfig {
     pub lateness_bound_s: f64,
     /// Heartbeat of the running thread, which reveals pauses of its CPU.
     pub heartbeat: Heartbeat,
-    /// Highest rate [packets/s], even when the generator catches up. `None`: no limit. In any time T at most the frames
-    /// of T + [`BUCKET_NS`] at this rate are sent.
+    /// Highest rate [packets/s], even when the generator catches up. `None`: no limit. In any time T at most the number
+    /// of frames that are due at this rate in T + [`BUCKET_NS`] are sent.
     pub most_pps: Option<f64>,
     /// The generator's share of a rate limit that several generators have in common. `None`: no common limit.
     pub share: Option<Arc<RateShare>>,
-    /// Ends the generator when the lease expires, unless the requesting end extends it.
+    /// Ends the generator when the lease expires; the end that requested it extends the lease.
     pub lease: Lease,
-    /// Whether to receive the sink's answers; not with [`Method::Socket`].
+    /// Whether to receive the sink's answers; not possible with [`Method::Socket`].
     pub round_trips: bool,
 }
 
@@ -101,14 +100,14 @@ impl GeneratorConfig {
     }
 }
 
-/// When a run starts, which part of it counts, and when it ends. Every run is bounded.
+/// When a run starts, which part of it counts, and when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Time of offset 0 of the schedule [ns of `CLOCK_MONOTONIC`].
     pub start_ns: u64,
     /// Length of the run \[ns\]; frames due later are not sent.
     pub duration_ns: u64,
-    /// Largest number of frames to send. `None`: as many as are due.
+    /// Largest number of frames to send. `None`: all that are due.
     pub max_frames: Option<u64>,
     /// Frames whose *intended* send time lies in this window are counted as offered.
     pub window: Window,
@@ -155,7 +154,7 @@ pub struct SenderProgress {
 }
 
 type Outcome = Result<SenderReport, SenderFailure>;
-/// The command to a prepared thread: the schedule to follow.
+/// The command to a prepared thread: the schedule to follow, and the span of the run.
 type ScheduleCommand = (Box<dyn Iterator<Item = u64> + Send>, Span);
 
 /// A generator thread that is placed, has opened its socket, and waits for a schedule.
@@ -218,7 +217,7 @@ impl Generator {
 }
 
 impl RunningGenerator {
-    /// Live counters.
+    /// Counters that the running generator updates.
     pub fn progress(&self) -> &SenderProgress {
         &self.progress
     }
@@ -259,7 +258,7 @@ fn serve(
     let (mut transmitter, answers) = match open(config) {
         Ok(opened) => opened,
         Err(error) => {
-            // The result goes to `prepare`, which then drops this thread.
+            // `prepare` gets the error from the channel, and drops this thread and its result.
             let _ = ready.send(Err(error));
             return Err(WireError::died("generator", &"it could not be set up").into());
         }

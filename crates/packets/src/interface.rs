@@ -1,4 +1,4 @@
-//! Interfaces: address, carrier, and AF_PACKET sockets at them.
+//! Interfaces: address, carrier, and packet sockets.
 
 use std::os::fd::OwnedFd;
 
@@ -9,7 +9,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::error::WireError;
 
-/// Send buffer for all frames that queues can hold on the path (each counts about 1 KiB).
+/// Send buffer that holds all frames of the queues on the path (each counts about 1 KiB).
 const SEND_BUFFER_BYTES: usize = 256 << 20;
 /// Options of AF_PACKET (linux/if_packet.h).
 pub(crate) const PACKET_RX_RING: libc::c_int = 5;
@@ -38,7 +38,7 @@ pub fn mac_address(interface: &str) -> Result<[u8; 6], WireError> {
         .ok_or_else(|| WireError::system(action(), nix::Error::ENODEV))
 }
 
-/// An AF_PACKET socket bound to an interface that is up, for sending only.
+/// Opens an AF_PACKET socket for sending only, bound to an interface that is up.
 pub fn packet_socket(interface: &str) -> Result<OwnedFd, WireError> {
     let action = || format!("open a packet socket on interface {interface}");
     let index = if_nametoindex(interface).map_err(|e| WireError::system(action(), e))?;
@@ -58,7 +58,7 @@ pub fn unbound_socket(interface: &str) -> Result<(OwnedFd, u32), WireError> {
     Ok((fd, index))
 }
 
-/// Binds the socket: from now on it receives the frames of a protocol that arrive at an interface.
+/// Binds the socket, so that it receives the frames of a protocol that arrive at an interface.
 pub fn bind(fd: &OwnedFd, interface: &str, index: u32, protocol: u16) -> Result<(), WireError> {
     system::bind_packet_socket(fd, index, protocol)
         .map_err(|e| WireError::system(format!("open a packet socket to receive on interface {interface}"), e))
@@ -75,8 +75,9 @@ pub(crate) fn grow_send_buffer(fd: &OwnedFd) {
     let _ = system::set_send_buffer(fd, SEND_BUFFER_BYTES);
 }
 
-/// SIOCETHTOOL, linux/sockios.h, and ETHTOOL_GLINK, linux/ethtool.h.
+/// SIOCETHTOOL (linux/sockios.h).
 const ETHTOOL: u16 = 0x8946;
+/// ETHTOOL_GLINK (linux/ethtool.h).
 const GET_LINK: u32 = 0x0a;
 
 /// `struct ethtool_value`.
@@ -101,7 +102,7 @@ pub(crate) fn check_link(fd: &OwnedFd, interface: &str) -> Result<(), WireError>
     Ok(())
 }
 
-/// Replaces a socket's error by its cause if the interface is gone or has no carrier.
+/// Replaces a socket's error by the cause, if the interface is gone or has no carrier.
 pub(crate) fn explained(fd: &OwnedFd, interface: &str, error: WireError) -> WireError {
     check_link(fd, interface).err().unwrap_or(error)
 }
@@ -122,7 +123,7 @@ pub(crate) fn fault(fd: &OwnedFd, interface: &str) -> Result<(), WireError> {
 /// # Errors
 /// [`WireError::NoCarrier`], or the kernel lists no interfaces.
 pub fn check_carrier(interface: &str) -> Result<(), WireError> {
-    // Do not use IFF_RUNNING: it follows the carrier up to a second late.
+    // IFF_RUNNING is not used, because it follows the carrier up to a second late.
     let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::from_bits_retain(LOWER_UP);
     let up = getifaddrs()
         .map_err(|e| WireError::system("list the interfaces", e))?

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// A histogram of times. Times beyond 60 s count as 60 s. The caller clips negative times to 0.
+/// A histogram of times. Times longer than 60 s count as 60 s. The caller must clip negative times to 0.
 #[derive(Debug, Clone)]
 pub struct Latency {
     histogram: Histogram<u64>,
@@ -71,7 +71,7 @@ impl Latency {
         (!self.histogram.is_empty()).then(|| self.histogram.value_at_quantile(quantile) as f64 * 1e-9)
     }
 
-    /// Adds the samples of another histogram, e.g. of a repeat.
+    /// Adds the samples of another histogram, for example of a repeat.
     pub fn merge(&mut self, other: &Self) {
         self.histogram.add(&other.histogram).expect("both have the same constant bounds");
     }

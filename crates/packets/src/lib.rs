@@ -1,7 +1,7 @@
 //! Real packets: the two ends of an open-loop packet-load measurement.
 //!
-//! Start at [`run`](run::run): it drives one [`generator`] against one [`sink`] over a measured window and accounts for
-//! every packet. Its modules, from the wire upwards:
+//! Start at [`run`](run::run): it makes one measurement with a [`generator`] and a [`sink`] over a measured window, and
+//! accounts for every packet. The modules, from the wire upwards:
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -10,10 +10,10 @@
 //! | [`interface`] | address and carrier of an interface, packet sockets on it |
 //! | [`transmit`] | four methods of passing frames to the kernel, behind one trait |
 //! | [`port`] | AF_PACKET and AF_XDP rings for frames of several flows and sizes, behind two traits |
-//! | [`generator`] | the pinned thread that sends on schedule and reports how well it did; its highest rate |
+//! | [`generator`] | the pinned thread that sends on schedule and reports its lateness and its highest rate |
 //! | [`source`] | sources of frames: a generator in this process, or one on another host |
 //! | [`tracker`] | loss, duplication and reordering by sequence number |
-//! | [`sink`] | the pinned application thread that reads, times and spends work on packets |
+//! | [`sink`] | the pinned application thread that reads packets, measures their latency and works on them |
 //! | [`replay`] | times, sizes and flows of a capture |
 //! | [`clock`], [`thread`] | clocks that both ends share; CPU pinning, namespaces, CPU accounting |
 //! | [`mod@error`] | errors here and on the channel to another host |

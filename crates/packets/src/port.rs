@@ -38,10 +38,10 @@ pub trait Sender: Send {
     }
 }
 
-/// What happened to the frames of one kick (one handover to the kernel), or of several added up.
+/// What happened to the frames of one kick (one handover to the kernel), or of several kicks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendOutcome {
-    /// Frames taken by the next hop.
+    /// Frames accepted by the next hop.
     pub accepted: u64,
     /// Frames refused by the next hop's queue (ENOBUFS, or the message after which `sendmmsg` stopped): a loss at the
     /// *receiver's* backlog, also counted in its `/proc/net/softnet_stat`.
@@ -67,7 +67,7 @@ impl SendOutcome {
         self.accepted + self.refused + self.sender_full + self.unreachable
     }
 
-    /// Counts one frame that was not sent by the kernel's error. Returns an error the counters have no place for;
+    /// Counts one frame that was not sent, by the kernel's error. Returns errors for which there is no counter;
     /// `sender` is ` on interface NAME` or empty.
     pub fn book(&mut self, error: std::io::Error, sender: &str) -> Result<(), WireError> {
         match error.raw_os_error() {
@@ -82,13 +82,14 @@ impl SendOutcome {
 
 /// Reads the frames that arrive at a port.
 pub trait Receiver: Send {
-    /// Reads up to `most` frames that have arrived, each with its arrival time, if known.
+    /// Reads up to `most` frames that have arrived, and passes each to `take` with its arrival time, if known. Returns
+    /// their number.
     ///
     /// # Errors
     /// The port cannot be used.
     fn poll(&mut self, most: usize, take: &mut dyn FnMut(&[u8], Option<Stamp>)) -> Result<usize, WireError>;
 
-    /// Number of frames since the last call that arrived when the ring was full.
+    /// Number of frames since the last call that arrived while the ring was full.
     ///
     /// # Errors
     /// The port went down or away since the last call, or the kernel does not report the number.
@@ -211,7 +212,7 @@ impl netcliff_core::Choice for ReceiveBy {
 }
 
 impl ReceiveBy {
-    /// Whether to try AF_XDP at an interface of the thread's network namespace.
+    /// Whether to try AF_XDP at an interface of the calling thread's network namespace.
     pub fn tries_xdp(self, interface: &str) -> bool {
         match self {
             Self::Packet => false,
@@ -267,7 +268,7 @@ impl std::fmt::Display for Receiving {
     }
 }
 
-/// A receiver, and why it does not use AF_XDP although that was tried.
+/// A receiver, and the reason if AF_XDP was tried but is not used.
 pub struct OpenReceiver {
     /// The receiver.
     pub receiver: Box<dyn Receiver>,
@@ -290,7 +291,7 @@ pub fn open_receiver(by: ReceiveBy, interface: &str, longest: usize) -> Result<O
     open_receiver_beside(by, interface, longest, None)
 }
 
-/// Like [`open_receiver`], at a port whose sender may share its memory.
+/// Like [`open_receiver`], at a port whose sender may share its memory (`lent`).
 pub fn open_receiver_beside(
     by: ReceiveBy,
     interface: &str,
@@ -308,13 +309,13 @@ pub fn open_receiver_beside(
     }
 }
 
-/// A sender, and why it does not use AF_XDP although that was tried.
+/// A sender, and the reason if AF_XDP was tried but is not used.
 pub struct OpenSender {
     /// The sender.
     pub sender: Box<dyn Sender>,
     /// Why AF_XDP was not available. `None` if it is in use or was not tried.
     pub not_xdp: Option<WireError>,
-    /// Shared memory for a receiver on the same port, if requested.
+    /// Memory to share with a receiver at the same port, if requested.
     pub lent: Option<SharedUmem>,
 }
 
@@ -324,15 +325,17 @@ impl std::fmt::Debug for OpenSender {
     }
 }
 
-/// Opens a sender in the calling thread's network namespace. `filler` is as long as the longest frame.
+/// Opens a sender in the calling thread's network namespace. `filler`: initial content of every slot, with the length
+/// of the longest frame.
 ///
 /// # Errors
-/// There is no such interface, it has no carrier, or the kernel refuses.
+/// There is no such interface, it has no carrier, or the kernel refuses. With [`SendBy::Xdp`] also an error of
+/// [`XdpSender::open`].
 pub fn open_sender(by: SendBy, interface: &str, filler: &[u8], max_burst: usize) -> Result<OpenSender, WireError> {
     open_sender_beside(by, interface, filler, max_burst, None)
 }
 
-/// Like [`open_sender`], at a port that also receives, by AF_XDP, frames of up to `received` bytes without FCS.
+/// Like [`open_sender`], at a port that also receives by AF_XDP: frames of up to `received` bytes without FCS.
 pub fn open_sender_beside(
     by: SendBy,
     interface: &str,
@@ -359,7 +362,7 @@ pub fn open_sender_beside(
     }
 }
 
-/// Number of slots of a transmit ring: 8192 small ones, four times what two backlogs of 1000 on the path hold (see
+/// Number of slots of a transmit ring: 8192, four times the number of frames in two backlogs of 1000 on the path (see
 /// [`crate::transmit::Method`]); fewer for jumbo frames, whose ring would exceed the memory that may be locked.
 fn slots(longest: usize) -> u32 {
     if longest > 4000 { 2048 } else { 8192 }

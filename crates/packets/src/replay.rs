@@ -1,4 +1,4 @@
-//! Times, sizes and flows of a capture, sent with the test's own headers.
+//! Times, sizes and flows of a capture, which are sent with netcliff's own headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use netcliff_core::Capture;
 use netcliff_core::units::print_pps;
 
-/// Largest number of frame kinds (size and flow). Each kind has a template.
+/// Largest number of frame kinds (combinations of size and flow). Each kind has a template.
 const MOST_KINDS: usize = 4096;
 /// Largest number of flows, distinguished by source port: twice the number of entries in any NIC's indirection table.
 const MOST_FLOWS: u32 = 256;
@@ -22,8 +22,8 @@ pub struct Kind {
     pub flow: u16,
 }
 
-/// Returns a capture in the form in which it can be sent, and a sentence on how it is sent. Longer frames are cut to
-/// 1518 bytes.
+/// Returns a capture in the form in which it can be sent, and a sentence that describes this form. Frames longer than
+/// 1518 bytes are cut to 1518 bytes.
 pub fn replayable(mut capture: Capture) -> (Capture, String) {
     let long = capture.packets.iter().filter(|packet| packet.bytes > LONGEST_REPLAYED_BYTES).count();
     capture.packets.iter_mut().for_each(|packet| packet.bytes = packet.bytes.min(LONGEST_REPLAYED_BYTES));
@@ -48,7 +48,7 @@ pub fn replayable(mut capture: Capture) -> (Capture, String) {
 pub struct Replay {
     /// Time of each frame in the recording, since the first one (ns).
     at_ns: Vec<u64>,
-    /// Time from the first frame until it repeats (ns).
+    /// Time from the first frame to its repetition (ns).
     span_ns: u64,
     kinds: Vec<Kind>,
     /// Index of the kind of each frame.
@@ -64,7 +64,7 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// Prepares a capture of at least two packets over some time. Flows beyond 256 (fewer if there are many sizes)
+    /// Prepares a capture of at least two packets at different times. Flows beyond 256 (fewer if there are many sizes)
     /// share source ports.
     pub fn of(capture: &Capture) -> Self {
         let mut flows = MOST_FLOWS.min(capture.flows.len().max(1) as u32);
@@ -133,7 +133,7 @@ impl Replay {
         self.at_ns.len() as f64 / (self.span_ns as f64 * 1e-9) / rate_pps
     }
 
-    /// Time at which the frame with this sequence number leaves, since the first frame (ns), with gaps stretched by
+    /// Time at which the frame with this sequence number leaves, after the first frame (ns), with gaps stretched by
     /// `stretch`. It is computed from the recorded times, so that rounding errors do not add up.
     #[inline]
     pub fn at_ns(&self, sequence: u64, stretch: f64) -> u64 {
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn times_are_the_capture_s_at_the_load_around_and_around() {
         let replay = Arc::new(Replay::of(&capture(&[(300, 64, 0), (100, 64, 0), (200, 64, 0)])));
-        // The recording has 5 Mpps. At a tenth of that rate, every gap is ten times as long.
+        // The recording has a rate of 5 Mpps. At a tenth of that rate, every gap is ten times as long.
         let times: Vec<u64> = Arc::clone(&replay).times(5e5).take(7).collect();
         assert_eq!(times, [0, 1000, 3000, 6000, 7000, 9000, 12_000]);
     }

@@ -15,8 +15,8 @@ use crate::source::{LEAD_NS, LocalSource, Part, Source, Timing};
 /// Interval between checks of both ends [ms].
 const WATCH_MS: u64 = 5;
 
-/// Where the packets of the window went: offered = delivered + refused + sender + elsewhere. The window's socket drops
-/// are a part of `elsewhere`; they are counted between two reads of the sink, so their edges differ slightly.
+/// Where the packets of the window went: offered = delivered + refused + sender + elsewhere. Packets that the sink's
+/// socket dropped are a part of `elsewhere`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PacketAccounting {
     /// Packets offered by the generator.
@@ -73,7 +73,7 @@ impl WireRun {
     }
 }
 
-/// A measurement that failed, with what each end had measured.
+/// A measurement that failed, with the results of each end so far.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct WireFailure {
@@ -157,7 +157,7 @@ pub fn run_to(
     watch: impl FnMut(u64, u64),
 ) -> Result<WireRun, WireFailure> {
     timing.span_after(LEAD_NS)?;
-    // Each sink has its own stop flag: it must outlive a stopped generator to drain.
+    // Each sink has its own stop flag, because it must still drain after the generator was stopped.
     let spawn = |(sink, application): SinkWith| Sink::spawn_with(sink, application, Arc::default());
     let sinks = sinks.into_iter().map(spawn).collect::<Result<Vec<Sink>, _>>()?;
     let outcome = start(source, &sinks, timing).map(|window| {
@@ -180,8 +180,8 @@ pub fn run_to(
     }
 }
 
-/// Waits until no packet has come to any sink for `quiet_ns`, at most for `drain_s` in total, then adds up the sinks'
-/// reports.
+/// Waits until no sink has received a packet for `quiet_ns`, at most for `drain_s` in total, and then adds up the
+/// sinks' reports.
 fn finish(sinks: Vec<Sink>, drain_s: f64, quiet_ns: u64) -> Result<SinkReport, SinkFailure> {
     let began = Instant::now();
     let left_s = || (drain_s - began.elapsed().as_secs_f64()).max(0.0);
@@ -210,7 +210,7 @@ fn finish(sinks: Vec<Sink>, drain_s: f64, quiet_ns: u64) -> Result<SinkReport, S
     }
 }
 
-/// Removes the times that compare the clocks of two hosts, unless both ends share a clock.
+/// Removes latencies that compare the clocks of two hosts, unless both ends share a clock.
 fn by_clock_of(source: &dyn Source, report: SinkReport) -> SinkReport {
     if source.shares_clock() {
         return report;
@@ -226,7 +226,7 @@ fn start(source: &mut dyn Source, sinks: &[Sink], timing: Timing) -> Result<Wind
     Ok(first)
 }
 
-/// Waits until the generator ends. A failed sink or the caller's flag stops the generator.
+/// Waits until the generator ends. A sink that failed or the caller's stop flag stops the generator.
 fn wait(source: &mut dyn Source, sinks: &[Sink], stop: &AtomicBool, mut watch: impl FnMut(u64, u64)) {
     while !source.is_finished() {
         if stop.load(Ordering::Relaxed) || sinks.iter().any(Sink::is_finished) {

@@ -27,8 +27,8 @@ impl netcliff_core::Choice for Arrivals {
 
 /// Offsets from the start of the run in nanoseconds, never decreasing, without end.
 ///
-/// The generator accepts any iterator of such offsets; this one implements the two common distributions and gaps of a
-/// recording. Offsets are computed from the start, so that rounding to nanoseconds does not change the rate.
+/// The generator accepts any iterator of such offsets; this one has the two common distributions of gaps and the gaps
+/// of a recording. Offsets are computed from the start, so that rounding to nanoseconds does not change the rate.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     gaps: Gaps,
@@ -64,7 +64,7 @@ impl Schedule {
     }
 
     /// A schedule of `rate_pps` packets/s with the gaps of a recording, in units of their mean, repeated without end.
-    /// The packet at `first` is sent at 0.
+    /// The packet with index `first` is sent at offset 0.
     ///
     /// # Errors
     /// `rate_pps` is not a positive, finite number.

@@ -1,17 +1,17 @@
 //! The receiver: a pinned thread that reads UDP as an application would, and measures what it reads.
 //!
-//! Three latencies a packet, each a histogram:
+//! Three latencies per packet, each a histogram:
 //! - intended send time to application read: end to end, without coordinated omission;
-//! - kernel receive timestamp to application read: all queueing in this host;
+//! - kernel receive timestamp to application read: all queueing in this host after the timestamp;
 //! - intended send time to kernel receive timestamp: mostly the sender's lateness.
 //!
-//! Where the kernel stamps: with `net.core.netdev_tstamp_prequeue` = 1 (the default) before the RPS
-//! backlog, with 0 behind it ([`SinkReport::stamped_before_backlog`]). Software stamps are
-//! `CLOCK_REALTIME` and are translated to the monotonic clock, whose offset is read every 0.1 s.
+//! Where the kernel takes the timestamp: with `net.core.netdev_tstamp_prequeue` = 1 (the default) before the RPS
+//! backlog, with 0 after it ([`SinkReport::stamped_before_backlog`]). Software timestamps are `CLOCK_REALTIME` and are
+//! converted to the monotonic clock; the offset is read every 0.1 s.
 //!
-//! The thread is an ordinary SCHED_OTHER one unless its placement says otherwise. Its own work per
-//! packet (one clock read a call, one bitmap, up to three histogram updates) is part of the host under
-//! test, as an application's would be; it has not been measured separately.
+//! The thread is an ordinary SCHED_OTHER thread unless its placement says otherwise. Its own work per packet (a clock
+//! read per read call, a bitmap, up to three histogram updates) is part of the host under test, as an application's
+//! would be; it has not been measured separately.
 
 use std::net::{SocketAddrV4, UdpSocket};
 use std::num::NonZeroU64;
@@ -56,12 +56,13 @@ pub struct SinkConfig {
     pub reader: Reader,
     /// What the application does with each packet.
     pub work: Work,
-    /// Receive buffer to request \[bytes as given to SO_RCVBUF: the kernel doubles it and counts whole buffers against
-    /// it, about 0.8 KiB for a small frame\]. `None`: the system's default.
+    /// Receive buffer to request \[bytes as given to SO_RCVBUF: the kernel doubles the value and counts whole buffers
+    /// against it, about 0.8 KiB for a small frame\]. `None`: the system's default.
     pub receive_buffer_bytes: Option<usize>,
     /// Whether to request kernel receive timestamps. They cost the host one clock read per packet.
     pub kernel_timestamps: bool,
-    /// Number of sequence numbers remembered (1 bit each): packets reordered further back are counted as `too_old`.
+    /// Number of sequence numbers remembered (1 bit each): packets that are later by more than this number count as
+    /// `too_old`.
     pub tracked: usize,
     /// Heartbeat of the running thread, which reveals pauses of its CPU.
     pub heartbeat: Heartbeat,
@@ -71,7 +72,7 @@ pub struct SinkConfig {
 }
 
 impl SinkConfig {
-    /// The defaults: one blocking `recvmsg` a packet, no work, timestamps on.
+    /// The default configuration: one blocking `recvmsg` per packet, no work, timestamps on.
     pub fn new(bind: SocketAddrV4, run_id: u32) -> Self {
         Self {
             placement: Placement::default(),
@@ -92,24 +93,24 @@ impl SinkConfig {
 /// Time without a packet after which no packet from another host is still on the path \[ns\].
 pub(crate) const QUIET_NS: u64 = 50_000_000;
 /// Time without a packet after which no packet from a sender on this host is still on the path \[ns\]. Such packets
-/// wait only in the backlog of the sink's own CPU. If that CPU was taken away, the sink did not run either, and reads
+/// wait only in the backlog of the sink's own CPU. If that CPU was paused, the sink did not run either, and it reads
 /// once more before it ends.
 pub(crate) const QUIET_HERE_NS: u64 = 20_000_000;
 
 /// Counters and controls shared with a running sink.
 #[derive(Debug, Default)]
 pub struct SinkProgress {
-    /// Number of packets of this run read so far, with warm-up, without duplicates.
+    /// Number of packets of this run read so far, warm-up included, duplicates excluded.
     pub delivered: AtomicU64,
     /// Time at which to end even if packets still come [ns of `CLOCK_MONOTONIC`]; 0 if not set.
     drain_until_ns: AtomicU64,
     /// Time without a packet after which the sink ends \[ns\]; set by the caller that ends the run.
     quiet_ns: AtomicU64,
-    /// The measured window by each generator's clock; set once.
+    /// The measured windows, one for each generator by its own clock; set once.
     windows: OnceLock<Vec<Window>>,
 }
 
-/// A sink that failed mid-run, with what it had measured.
+/// A sink that failed during the run, with the results so far.
 #[derive(Debug, thiserror::Error)]
 #[error("the sink stopped after {} packets: {reason}", measured.as_ref().map_or(0, |m| m.delivered))]
 pub struct SinkFailure {
@@ -120,7 +121,7 @@ pub struct SinkFailure {
     pub measured: Option<Box<SinkReport>>,
 }
 
-/// A running sink: bound and reading.
+/// A running sink, which is bound and reads.
 #[derive(Debug)]
 pub struct Sink {
     thread: JoinHandle<Result<(), WireError>>,
@@ -184,8 +185,8 @@ impl Sink {
         self.address
     }
 
-    /// Sets the window: packets count by their *intended* send time. Call it before the run starts. A sink has one
-    /// window: a second call changes nothing.
+    /// Sets the measured window: packets count by their *intended* send time. Call it before the run starts. A sink has
+    /// a single window: a second call changes nothing.
     pub fn measure(&self, window: Window) {
         self.measure_each(vec![window]);
     }
@@ -195,7 +196,7 @@ impl Sink {
         let _ = self.progress.windows.set(windows);
     }
 
-    /// Live counters.
+    /// Counters that the running sink updates.
     pub fn progress(&self) -> &SinkProgress {
         &self.progress
     }
@@ -205,15 +206,15 @@ impl Sink {
         self.thread.is_finished()
     }
 
-    /// Lets the sink drain: it ends when no packet came for 50 ms, or after `drain_s` \[s\].
+    /// Lets the sink drain: it ends when no packet has come for 50 ms, or after `drain_s` \[s\].
     ///
     /// # Errors
-    /// The thread failed or panicked; the error contains what it had measured.
+    /// The thread failed or panicked; the error contains the results so far.
     pub fn finish(self, drain_s: f64) -> Result<SinkReport, SinkFailure> {
         self.finish_after(drain_s, QUIET_NS)
     }
 
-    /// Lets the sink drain as [`Self::finish`] does, until no packet came for `quiet_ns` \[ns\].
+    /// Lets the sink drain as [`Self::finish`] does, but until no packet has come for `quiet_ns` \[ns\].
     pub(crate) fn finish_after(self, drain_s: f64, quiet_ns: u64) -> Result<SinkReport, SinkFailure> {
         self.progress.quiet_ns.store(quiet_ns, Ordering::Relaxed);
         let drain_ns = clock::ns_from_s(drain_s).unwrap_or_default();
@@ -223,7 +224,7 @@ impl Sink {
             Ok(outcome) => outcome,
             Err(panic) => Err(WireError::died("sink", panic.as_ref())),
         };
-        // A panic poisons the lock; the counts before the panic stay valid.
+        // A panic poisons the lock, but the counts before the panic are valid.
         let measured = self.measurement.lock().unwrap_or_else(PoisonError::into_inner).report();
         outcome.map(|()| measured.clone()).map_err(|reason| SinkFailure { reason, measured: Some(Box::new(measured)) })
     }

@@ -1,4 +1,4 @@
-//! Socket options that no library knows, read and set as bytes.
+//! Socket options that the libraries do not support, read and set as bytes.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -8,12 +8,11 @@ use netcliff_host::system::{SO_MEMINFO, SocketOption};
 
 use crate::error::WireError;
 
-/// Number of values in `struct sk_meminfo` (include/uapi/linux/sock_diag.h: SK_MEMINFO_VARS), and the index of the
-/// drops.
+/// Number of values in `struct sk_meminfo` (SK_MEMINFO_VARS, include/uapi/linux/sock_diag.h).
 const SK_MEMINFO_VARS: usize = 9;
+/// Index of the number of drops in `sk_meminfo`.
 const SK_MEMINFO_DROPS: usize = 8;
-/// Indices in `sk_meminfo` of the bytes received and not yet read, of the bytes queued to send, and of the bytes being
-/// sent, all with overhead.
+/// Indices in `sk_meminfo`, all of bytes with overhead: received and not yet read, being sent, and queued to send.
 const SK_MEMINFO_RMEM_ALLOC: usize = 0;
 const SK_MEMINFO_WMEM_ALLOC: usize = 2;
 const SK_MEMINFO_WMEM_QUEUED: usize = 5;
@@ -50,7 +49,7 @@ pub fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
 pub fn queued(socket: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let all = meminfo(socket)?;
     // The data of a stream count as queued until they are acknowledged; a datagram counts as allocated until the device
-    // has sent it.
+    // has sent it. So the larger of the two values applies.
     let to_send = all[SK_MEMINFO_WMEM_QUEUED].max(all[SK_MEMINFO_WMEM_ALLOC]);
     Some((all[SK_MEMINFO_RMEM_ALLOC].into(), to_send.into()))
 }
@@ -62,10 +61,7 @@ fn meminfo(socket: BorrowedFd<'_>) -> Option<[u32; SK_MEMINFO_VARS]> {
     (written == bytes.len()).then(|| std::array::from_fn(|at| u32::from_ne_bytes(numbers[at])))
 }
 
-/// Sets an option of any type. `what` and `value_text` name option and value in the error.
-///
-/// # Errors
-/// The kernel refuses the option or its value.
+/// Sets an option of any type. `what` and `value_text` name the option and its value in the error.
 pub fn set<T>(
     socket: BorrowedFd<'_>,
     option: impl Into<SocketOption>,

@@ -11,7 +11,7 @@ use crate::error::WireError;
 use crate::generator::{Generator, GeneratorConfig, RunningGenerator, SenderFailure, SenderReport, Span, Window};
 use crate::transmit::Method;
 
-/// Time from the order to send to the first frame \[ns\]. Waking the generator's thread takes less.
+/// Time from the command to send to the first frame \[ns\]. Waking the generator's thread takes less.
 pub(crate) const LEAD_NS: u64 = 50_000_000;
 
 /// Durations of the phases of a measurement, on the schedule's time axis.
@@ -60,7 +60,7 @@ impl Timing {
 
 /// Sends the frames of one measurement.
 pub trait Source {
-    /// Gets ready to send; call it once. Returns the measured windows of intended send times: one for each generator,
+    /// Prepares for sending; call it once. Returns the measured windows of intended send times: one for each generator,
     /// in the order of their run ids, by the clock that stamps its frames.
     ///
     /// # Errors
@@ -73,13 +73,13 @@ pub trait Source {
     /// The generator is gone.
     fn start(&mut self) -> Result<(), WireError>;
 
-    /// Number of frames offered so far, as far as this end knows.
+    /// Number of frames offered so far, as far as it is known at this end.
     fn sent(&mut self) -> u64;
 
     /// Whether the generator has ended.
     fn is_finished(&mut self) -> bool;
 
-    /// Ends the generator before its time.
+    /// Ends the generator before the end of its schedule.
     fn stop(&mut self);
 
     /// Waits until the generator has ended, and returns its report.
@@ -88,7 +88,7 @@ pub trait Source {
     /// The generator failed; the error contains what it had measured.
     fn finish(&mut self) -> Result<SenderReport, SenderFailure>;
 
-    /// What each generator on another host did. Complete once all have ended.
+    /// What each generator on another host did; complete once all have ended. Empty for a generator in this process.
     fn parts(&self) -> Vec<Part> {
         Vec::new()
     }
@@ -102,7 +102,7 @@ pub trait Source {
 pub struct Part {
     /// Name of the generator's host.
     pub at: String,
-    /// How frames were handed over.
+    /// How frames were handed to the kernel.
     pub method: Method,
     /// Rate of the schedule [packets/s].
     pub intended_pps: Option<f64>,
@@ -152,7 +152,7 @@ impl<S: Iterator<Item = u64> + Send + 'static> LocalSource<S> {
         Self { config, stop: Arc::default(), lead_ns: LEAD_NS, state: State::New(schedule) }
     }
 
-    /// Sets the time from the generator's readiness to the first frame \[ns\].
+    /// Sets the time between the generator's readiness and the first frame \[ns\].
     #[must_use]
     pub fn after(self, lead_ns: u64) -> Self {
         Self { lead_ns, ..self }

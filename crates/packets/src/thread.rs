@@ -26,7 +26,7 @@ pub enum Priority {
     #[default]
     Ordinary,
     /// A thread that precedes all ordinary threads (SCHED_FIFO, 1 to 99), for a generator on a busy machine. If
-    /// ordinary threads wait, the kernel still gives them 50 ms of each second, which shows up as lateness.
+    /// ordinary threads wait, the kernel still gives them 50 ms of each second, in which the generator is late.
     RealTime(u8),
     /// A thread that yields to all others (SCHED_IDLE), for a generator on a CPU that the device it sends to also needs
     /// (an emulated device). A thread that wakes up on this CPU runs at once; an ordinary generator, which spins, would
@@ -68,14 +68,14 @@ impl Placement {
     }
 }
 
-/// Duration of the trial run of [`Priority::behind_on`].
+/// Duration of the trial in [`Priority::behind_on`].
 const TRIED_NS: u64 = 200_000_000;
-/// Smallest share of its CPU that a thread of lowest priority must get in that time.
+/// Smallest share of its CPU that a thread of lowest priority must get in that trial.
 const MOST: f64 = 0.8;
 
 impl Priority {
-    /// Returns [`Self::Behind`] for a thread on this CPU if no other program keeps the CPU busy. Otherwise such a
-    /// thread would hardly run: returns [`Self::Ordinary`]. Takes a fifth of a second.
+    /// Returns [`Self::Behind`] for a thread on this CPU if other programs leave the CPU mostly idle. Otherwise such a
+    /// thread would hardly run, and the result is [`Self::Ordinary`]. Takes a fifth of a second.
     pub fn behind_on(cpu: usize) -> Self {
         let behind = Placement { cpu: Some(cpu), priority: Self::Behind, ..Placement::default() };
         let tried = std::thread::spawn(move || {
@@ -92,8 +92,9 @@ impl Priority {
     }
 }
 
-/// Runs `work` in a network namespace, in a separate thread that enters the namespace. Without a namespace, or if it is
-/// already that of this process, runs on the calling thread, because entering needs a privilege.
+/// Runs `work` in a network namespace, in a separate thread that enters the namespace. If there is no namespace to
+/// enter, or it is already the namespace of this thread, `work` runs on the calling thread, because entering needs a
+/// privilege.
 ///
 /// # Errors
 /// The namespace cannot be opened or entered.
@@ -122,12 +123,13 @@ pub fn allowed_cpus() -> Vec<usize> {
     system::cpus_of_thread(0).unwrap_or_default()
 }
 
-/// The CPU of the `number`th of several threads: an entry of the list, round robin, or `cpu` if the list is empty.
+/// Returns the CPU of thread `number` of several threads: an entry of the list, round robin, or `cpu` if the list is
+/// empty.
 pub fn round_robin(cpu: Option<usize>, cpus: &[usize], number: usize) -> Option<usize> {
     cpus.iter().copied().cycle().nth(number).or(cpu)
 }
 
-/// Formats the CPUs of threads, given as one CPU for all or a list used round robin: `any`, `3`, or `0+2`.
+/// Formats the CPUs of threads, given as one CPU for all or a list that is used round robin: `any`, `3`, or `0+2`.
 pub fn print_cpus(cpu: Option<usize>, cpus: &[usize]) -> String {
     let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     if list.is_empty() { cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) } else { list.join("+") }
@@ -143,9 +145,9 @@ fn real_time(level: u8) -> Result<(), WireError> {
     Ok(())
 }
 
-/// While this lives, the calling thread precedes all ordinary threads (SCHED_FIFO), provided that it is an ordinary
-/// thread and has the privilege. A thread that times others must not wait behind them. Threads that it starts during
-/// that time are ordinary ones.
+/// While this value lives, the calling thread precedes all ordinary threads (SCHED_FIFO), provided that it is an
+/// ordinary thread and has the privilege. It is for a thread that measures times of others and must not wait for them.
+/// Threads that it starts in this time are ordinary threads.
 pub struct RealtimeGuard {
     changed: bool,
     /// Not `Send`: the guard belongs to the calling thread.
@@ -178,8 +180,8 @@ fn schedule(policy: libc::c_int, level: libc::c_int) -> bool {
 static ASTRAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Returns and clears the list of threads of this process that ended on another CPU than the one they were pinned to,
-/// one phrase each. A CPU that goes offline or a program that moves threads causes this; such a thread measured another
-/// CPU.
+/// one phrase each. Such a thread measured another CPU. The cause is a CPU that went offline, or a program that moves
+/// threads.
 pub fn astray() -> Vec<String> {
     std::mem::take(&mut *ASTRAY.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -222,8 +224,8 @@ fn pin(cpu: usize) -> Result<(), WireError> {
     }
 }
 
-/// CPU time and context switches of one thread over a span of wall time (getrusage, RUSAGE_THREAD).
-/// The kernel's split between user and system is scaled from clock ticks; the sum is precise.
+/// CPU time and context switches of one thread over a span of wall time (getrusage, RUSAGE_THREAD). The kernel's split
+/// between user and system time is estimated from clock ticks; the sum is precise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {
     /// Wall time of the span \[s\].
@@ -239,7 +241,7 @@ pub struct CpuUse {
 }
 
 impl CpuUse {
-    /// Adds the use of a thread that ran at the same time.
+    /// Adds the CPU use of another thread over the same span of time.
     #[must_use]
     pub fn beside(&self, other: &Self) -> Self {
         Self {

@@ -1,11 +1,11 @@
-//! [`Ticks`]: the schedule of interim reports: when each interval of an open measurement window ends.
+//! [`Ticks`]: when each interval of an open measurement window ends, for interim reports.
 
 use std::time::Duration;
 
-/// The last, incomplete interval of a window is reported if it is longer than a full interval divided by this.
+/// The last, incomplete interval of a window is reported if it is longer than a full interval divided by this number.
 const WORTH_TELLING: u64 = 20;
 
-/// An interval that has ended: its two ends in seconds since the window opened.
+/// An interval that has ended, in seconds since the window opened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
     /// Beginning of the interval (s).
@@ -14,7 +14,7 @@ pub struct Tick {
     pub to_s: f64,
 }
 
-/// The schedule of intervals. Interval n ends n whole intervals after the window opened, even if the reader notices it
+/// The schedule of intervals. Interval n ends n whole intervals after the window opened, even if its end is noticed
 /// late.
 #[derive(Debug)]
 pub struct Ticks {
@@ -31,13 +31,13 @@ impl Ticks {
         Self { opened_ns, every_ns, due_ns: opened_ns.saturating_add(every_ns), last_ns: opened_ns }
     }
 
-    /// End of the interval under way \[ns\].
+    /// End of the current interval \[ns\].
     pub fn due_ns(&self) -> u64 {
         self.due_ns
     }
 
-    /// Returns the interval that ended by `now_ns`, merged with earlier intervals that nobody read. `None` if the
-    /// interval under way has not ended.
+    /// Returns the interval that ended by `now_ns`, merged with earlier intervals that were not returned. `None` if the
+    /// current interval has not ended.
     pub fn passed(&mut self, now_ns: u64) -> Option<Tick> {
         let late_ns = now_ns.checked_sub(self.due_ns)?;
         let intervals = late_ns / self.every_ns + 1;
@@ -45,7 +45,7 @@ impl Ticks {
         Some(self.until(now_ns))
     }
 
-    /// Returns the incomplete interval that ends with the window, at `now_ns`. `None` if it is negligible.
+    /// Returns the incomplete interval that ends with the window, at `now_ns`. `None` if it is negligibly short.
     pub fn rest(&mut self, now_ns: u64) -> Option<Tick> {
         let is_worth_it = now_ns.saturating_sub(self.last_ns) > self.every_ns / WORTH_TELLING;
         is_worth_it.then(|| self.until(now_ns))
@@ -71,10 +71,10 @@ mod tests {
         assert_eq!(ticks.passed(6 * S - 1), None);
         assert_eq!(ticks.passed(6 * S + S / 4), Some(Tick { from_s: 0.0, to_s: 1.25 }));
         assert_eq!(ticks.due_ns(), 7 * S);
-        // Intervals that nobody read are merged.
+        // Intervals that were not returned in time are merged.
         assert_eq!(ticks.passed(9 * S + S / 2), Some(Tick { from_s: 1.25, to_s: 4.5 }));
         assert_eq!(ticks.due_ns(), 10 * S);
-        // The instant at which one interval ends begins the next.
+        // The end of one interval is the beginning of the next.
         assert_eq!(ticks.passed(10 * S), Some(Tick { from_s: 4.5, to_s: 5.0 }));
         assert_eq!(ticks.due_ns(), 11 * S);
     }
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(ticks.rest(S + S / 2), Some(Tick { from_s: 1.0, to_s: 1.5 }));
     }
 
-    /// An interval of length 0 becomes the shortest one; an interval beyond the clock's end never ends.
+    /// An interval of length 0 becomes the shortest possible one; an interval longer than the clock's range never ends.
     #[test]
     fn lengths_at_the_ends_of_the_clock() {
         let mut least = Ticks::new(Duration::ZERO, 7);

@@ -9,7 +9,7 @@ pub enum SequenceClass {
     Late,
     /// Received before.
     Duplicate,
-    /// Too far below the highest number for the bitmap to tell a late one from a duplicate.
+    /// Too far below the highest number: the bitmap no longer shows whether it is late or a duplicate.
     TooOld,
 }
 
@@ -63,7 +63,7 @@ impl Tracker {
         was
     }
 
-    /// Clears the bits that the numbers above `highest` up to `sequence` reuse.
+    /// Clears the bits of the numbers above `highest` up to `sequence`, because lower numbers used these bits before.
     #[inline]
     fn forget(&mut self, highest: Option<u64>, sequence: u64) {
         let Some(highest) = highest else { return };
@@ -105,7 +105,7 @@ mod tests {
             let mut tracker = Tracker::new(64);
             let (mut seen, mut highest, mut next) = (HashSet::new(), None, 0u64);
             for (kind, size) in steps {
-                // Mostly a step by one; sometimes a gap, a jump past the window, or a step back.
+                // Mostly a step by one; sometimes a gap, a jump beyond the window, or a step back.
                 let number = match kind {
                     0..=5 => { next += 1; next }
                     6 => { next += size % 20; next }

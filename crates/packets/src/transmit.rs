@@ -7,21 +7,22 @@
 //! | [`Method::Xdp`] | AF_XDP, zero-copy if the driver can | a NIC's full rate; opening it resets the driver's queue |
 //! | [`Method::Socket`] | `sendmmsg` on a connected UDP socket | loopback, no privileges |
 //!
-//! The ring is the default because it reaches higher rates. Measured side by side (64-byte frames, veth, RPS to the
-//! other CPU, 2-CPU virtual machine, Linux 6.18, other programs running, both threads SCHED_FIFO, two runs, medians of
-//! 7 interleaved rounds): unpaced, the batch reaches 0.78 to 0.88 of the ring's rate in bursts of 8 or 32 (1.17 against
-//! 1.38 M/s at best) and 0.96 to 1.02 of it one by one; of 900 kpps offered at Poisson times the batch achieved 866,
-//! the ring 900. The cost seems to fall on the receiver, which completes each frame in the ring: 3 to 13 % more softirq
-//! time a packet one by one (10 ms ticks; less, not more, in bursts), and past the cliff the sink read 464 against 489
-//! kpps of 500, and 209 against 274 of 700. So compare only measurements made with one method. Repeat with `cargo test
-//! --release -p netcliff-lab --test lab wire::ceilings:: -- --ignored --nocapture --test-threads=1`.
+//! The ring is the default because it reaches higher rates. Measured next to each other (64-byte frames, veth, RPS to
+//! the other CPU, 2-CPU virtual machine, Linux 6.18, other programs running, both threads SCHED_FIFO, two runs, medians
+//! of 7 interleaved rounds): without a schedule, the batch reaches 0.78 to 0.88 of the ring's rate in bursts of 8 or 32
+//! (1.17 against 1.38 Mpps at best) and 0.96 to 1.02 of it with single frames; of 900 kpps offered at Poisson times the
+//! batch achieved 866 kpps, the ring 900. The cost seems to fall on the receiver, which completes each frame in the
+//! ring: with single frames 3 to 13 % more softirq time per packet (measured with 10 ms ticks; in bursts less, not
+//! more), and past the cliff the sink read 464 kpps (batch: 489) of 500, and 209 kpps (batch: 274) of 700. So compare
+//! only measurements made with one method. Repeat with `cargo test --release -p netcliff-lab --test lab
+//! wire::ceilings:: -- --ignored --nocapture --test-threads=1`.
 //!
-//! Two traps, both avoided in `port/ring.rs`:
-//! - On this kernel a veth reports a frame that the peer's backlog refused (ENOBUFS), and a plain ring
-//!   offers *that* frame again with the next kick: a closed loop that stalled a prototype at
-//!   the cliff. Here such a frame is taken out of the ring and counted as refused.
-//! - Without a virtio-net header all but 14 bytes of a frame lie in a page fragment, which the veth has to copy
-//!   into a fresh page. A prototype without RPS: 0.58 M/s without the header, 0.73 with it (one run).
+//! Two problems, both avoided in `port/ring.rs`:
+//! - On this kernel a veth reports a frame that the peer's backlog refused (ENOBUFS), and a plain ring offers *this*
+//!   frame again with the next kick: a closed loop, in which a prototype stalled at the cliff. Here such a frame is
+//!   taken out of the ring and counted as refused.
+//! - Without a virtio-net header all but 14 bytes of a frame lie in a page fragment, which the veth has to copy into a
+//!   new page. A prototype without RPS reached 0.58 Mpps without the header and 0.73 Mpps with it (one run).
 
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +44,8 @@ pub enum Method {
     PacketBatch,
     /// AF_PACKET transmit ring.
     PacketRing {
-        /// Number of slots. A slot is in use until the receiver starts on its frame, so the ring needs more slots than
-        /// all backlogs on the path hold (twice netdev_max_backlog, i.e. 2000).
+        /// Number of slots. A slot is in use until the receiver starts to process its frame, so the ring needs more
+        /// slots than the number of frames in all backlogs on the path (twice netdev_max_backlog, i.e. 2000).
         slots: u32,
     },
     /// AF_XDP socket on the interface's first queue.
@@ -71,7 +72,7 @@ impl Method {
 }
 
 impl Default for Method {
-    /// The ring with 8192 slots: four times what the two backlogs of 1000 packets on the way can hold.
+    /// The ring with 8192 slots: four times the number of packets in the two backlogs of 1000 on the path.
     fn default() -> Self {
         Self::PacketRing { slots: 8192 }
     }
@@ -86,7 +87,7 @@ pub trait Transmit: Send {
     fn stage(&mut self, header: &Header) -> bool;
 
     /// Hands the staged frames to the kernel. Every staged frame is accounted for when this returns. A frame that the
-    /// kernel did not take is dropped, never retried (open loop).
+    /// kernel did not take is dropped, never sent again (open loop).
     ///
     /// # Errors
     /// The interface or socket is unusable (down, removed); staged frames are lost.
@@ -122,7 +123,7 @@ pub fn open(
 }
 
 mod ring {
-    //! An AF_PACKET transmit ring with frames of templates.
+    //! An AF_PACKET transmit ring whose frames are made from templates.
 
     use super::Transmit;
     use crate::error::WireError;
@@ -173,7 +174,7 @@ mod ring {
 }
 
 mod xdp {
-    //! An AF_XDP socket with frames of one template.
+    //! An AF_XDP socket whose frames are made from one template.
 
     use super::{Method, Transmit};
     use crate::error::WireError;

@@ -1,6 +1,6 @@
-//! Sends frames through a port as fast as it can, each with its own number and time, and receives nothing. It shows the
-//! highest rate of the generator of `netcliff rfc2544`, counted from outside like that of any other tool
-//! (bench/rfc2544).
+//! Sends frames through a port as fast as it can, each with its own sequence number and send time, and receives
+//! nothing. It shows the highest rate of the generator of `netcliff rfc2544`, counted outside this program as for any
+//! other tool (bench/rfc2544).
 //!
 //! `flat_out INTERFACE DESTINATION-MAC SECONDS [auto|packet|xdp]`
 

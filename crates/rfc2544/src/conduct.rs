@@ -1,8 +1,8 @@
 //! RFC 2544's tests on a device: which trials are made for each frame size, and their results.
 //!
 //! With one search per size, all tests of a size are done before the next size. With several, each round searches all
-//! sizes once, every second round in reverse order, so that drift affects all sizes alike. The other tests follow, at
-//! the mean throughput.
+//! sizes once, every second round in reverse order, so that drift affects all sizes alike. The other tests of each size
+//! follow, at the mean throughput of its searches.
 
 mod device;
 mod latency;
@@ -17,7 +17,7 @@ use netcliff_mlrsearch::trial::{Answer, Request};
 
 pub use device::{Burst, Device, Measured, Tagged};
 
-/// Rates of the lines whose frame rates are drawn for comparison (bit/s).
+/// Rates of the lines that charts show for comparison, as frame rates by frame size (bit/s).
 pub const LINES_BPS: [f64; 3] = [1e9, 1e10, 25e9];
 
 /// Progress of a run.
@@ -114,7 +114,7 @@ impl<D: Device> Conduct<'_, D> {
         Ok(())
     }
 
-    /// Makes all searches round by round, then the other tests of each size.
+    /// Makes all searches round by round, and then the other tests of each size.
     fn in_rounds(&mut self, sizes: &mut [Size]) -> Result<(), D::Error> {
         let rounds = self.settings.searches;
         for round in 1..=rounds {

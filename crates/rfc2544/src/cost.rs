@@ -1,8 +1,9 @@
 //! The cost of a frame on the router's CPU, and the throughput predicted from it.
 //!
-//! The model has one server, the router's CPU. A poll takes `poll + frame x frames`, fitted over the polls of a trial
-//! at half the measured throughput, as `find` calibrates. Polls of up to the kernel's weight drain a backlog of
-//! `netdev_max_backlog`. Nothing else uses the CPU. Only the load of the trial depends on the search.
+//! The model has one server, the router's CPU, which does nothing else. A poll takes `poll + frame x frames` seconds;
+//! both costs are fitted to the polls of a trial at half the measured throughput, as `find` calibrates. Polls of up to
+//! the kernel's weight drain a backlog of `netdev_max_backlog` frames. The prediction depends on the measured
+//! throughput only through the load of that trial.
 
 use netcliff_core::{Arrivals, FrameSizes, Host, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollCell, PollKind, PollTable};
@@ -12,12 +13,12 @@ use netcliff_find::calibrate::poll_line;
 use netcliff_find::{Elsewhere, Predictor};
 use netcliff_trial::trial::poll_time;
 
-/// Loss ratio that a simulated throughput may have, and the number of frames simulated at each load. 100 of these
-/// frames may be lost.
+/// Loss ratio that a simulated throughput may have.
 const SIMULATED_LOSS: f64 = 1e-4;
+/// Number of frames simulated at each load: 100 of them may be lost.
 const SIMULATED_FRAMES: u64 = 1_000_000;
 
-/// Smallest number of polls with which a cell of the poll table counts.
+/// Smallest number of polls in a cell of the poll table for the cell to count.
 const FEWEST_POLLS: u64 = 20;
 
 /// Times that the router's CPU spends.
@@ -30,8 +31,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Fits the costs to a CPU split. `None` if the meter does not report polls, or if they were too few or all of the
-    /// same size.
+    /// Fits the costs to a CPU's measured times. `None` if the meter does not report polls, or if there were too few of
+    /// them or all had the same number of frames.
     pub fn of(split: &CpuSplit) -> Option<Self> {
         let table = split.polls.as_ref()?;
         if table.cells.iter().any(|cell| cell.kind == PollKind::Threaded && cell.polls >= FEWEST_POLLS) {
@@ -43,9 +44,9 @@ impl Costs {
         (frame_s > 0.0).then_some(Self { frame_s, poll_s })
     }
 
-    /// Fits the costs of a router whose packets NAPI threads poll: a line through the threads' polls, plus the time of
-    /// other polls on the CPU per frame, such as those of a veth behind the router. [`poll_line`] is not used, because
-    /// it takes only the first poll of each softirq, and here these are only the other polls. `None` if the threads
+    /// Fits the costs of a router whose packets NAPI threads poll: a line through the threads' polls, plus the time per
+    /// frame of other polls on the CPU, such as the polls of a veth behind the router. [`poll_line`] cannot be used: it
+    /// takes only the first poll of each softirq, and here softirqs contain only the other polls. `None` if the threads
     /// polled too rarely, or always took the same number of frames.
     fn of_threads(table: &PollTable) -> Option<Self> {
         let is_thread = |cell: &&PollCell| cell.kind == PollKind::Threaded;
@@ -108,7 +109,7 @@ impl Predicted {
         };
         let traffic = Traffic {
             arrivals: Arrivals::Constant,
-            // Only the frame count matters: `frame_s` already is the time for the frame size.
+            // Only the number of frames matters: `frame_s` is already the time of a frame of the tested size.
             size: FrameSizes::Fixed(64),
             link_bps: 1e12,
             flows: None,
@@ -142,8 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// Polls of a thread take 300 ns per frame and 2 us per poll. The veth after it takes 100 ns per frame, in
-    /// softirqs.
+    /// A thread's poll takes 2 us plus 300 ns per frame. The veth behind it takes 100 ns per frame, in softirqs.
     #[test]
     fn a_router_of_threads_has_the_costs_of_its_threads() {
         let cell = |kind, packets: u32, polls: u64, one_s: f64| PollCell {
@@ -161,12 +161,12 @@ mod tests {
             vec![thread(8, 900), thread(20, 500), thread(64, 30), behind(8, 900), behind(20, 500), behind(64, 30)];
         let costs = Costs::of_threads(&PollTable { cells, ..PollTable::default() }).expect("three sizes");
         assert!((costs.frame_s - 400e-9).abs() < 4e-9 && (costs.poll_s - 2e-6).abs() < 3e-8, "{costs:?}");
-        // Polls that all take the same number of frames cannot separate the time of a poll from that of a frame.
+        // If all polls take the same number of frames, the time of a poll cannot be separated from the time of a frame.
         let alike = PollTable { cells: vec![thread(20, 500)], ..PollTable::default() };
         assert_eq!(Costs::of_threads(&alike), None);
     }
 
-    /// The throughput by formula equals that of the simulator.
+    /// The throughput by the formula equals the simulated one within 3 %.
     #[test]
     fn one_server_and_the_simulator_agree() {
         for (frame_s, poll_s) in [(1e-6, 0.0), (5e-6, 3e-6), (0.8e-6, 6.4e-6)] {

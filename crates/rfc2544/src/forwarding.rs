@@ -1,9 +1,9 @@
 //! `netcliff run` of forwarding: the throughput of this kernel as a router by frame size, in several set-ups.
 //!
-//! [`run`] makes the `rounds`. In each round every set-up has a turn, with a search of [`crate`] for each frame size.
-//! `found` makes a `report` of the results, and `curves` its curves. A set-up without an objective leaves the router to
-//! the kernel, so that the tester's CPU forwards the frames that it sends. A set-up with an objective uses the settings
-//! that `tune plan` proposes for the router's interfaces.
+//! [`run`] makes the rounds (`rounds`). In each round every set-up has a turn, with a search of [`crate`] for each
+//! frame size. `found` makes a report (`report`) of the results, and `curves` its curves. A set-up without an objective
+//! leaves the router to the kernel, so that the tester's CPU also forwards the frames that it sends. A set-up with an
+//! objective uses the settings that `tune plan` proposes for the router's interfaces.
 
 mod found;
 mod report;
@@ -81,7 +81,7 @@ pub trait Watch {
     /// Receives the current stage.
     fn stage(&mut self, stage: Stage<'_>);
 
-    /// Receives the results so far after each turn, so that they can be stored.
+    /// Receives the results so far after each turn, to store them.
     fn had(&mut self, _so_far: &ForwardingReport) {}
 
     /// Returns the results of the run to continue. `None` for a new run.
@@ -90,11 +90,9 @@ pub trait Watch {
     }
 }
 
-/// Runs the experiment on routers in namespaces of this machine. `path` and `text` are the file that it was read from.
-/// If the user stops the run, the results so far are returned. Turns that the continued run has made are not repeated.
-///
-/// # Errors
-/// A value is invalid, or nothing could be measured.
+/// Runs the experiment on routers in namespaces of this machine. `path` and `text` are the name and the content of the
+/// experiment's file. If the user stops the run, the results so far are returned. Turns that the continued run has made
+/// are not repeated.
 pub fn run(
     experiment: &experiment::Forwarding,
     path: &str,
@@ -126,7 +124,7 @@ pub fn run(
     Ok(report(&found))
 }
 
-/// Passes the report so far to the watch after each turn.
+/// Passes the report so far to `watch` after each turn.
 struct Reported<'a> {
     watch: &'a mut dyn Watch,
     report: &'a dyn Fn(&Found) -> ForwardingReport,
@@ -142,7 +140,8 @@ impl Turns for Reported<'_> {
     }
 }
 
-/// Identifier of an experiment: its file and the user's changes to it. A run with the same identifier can be continued.
+/// Identifier of an experiment: a hash of its file and of the user's changes to it. A run with the same identifier can
+/// be continued.
 pub fn identifier(experiment: &experiment::Forwarding, text: &str) -> String {
     let facts = [
         ("file", text),

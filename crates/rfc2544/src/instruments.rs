@@ -134,7 +134,7 @@ mod tests {
         assert!(instruments.note(&tester(false, false)).is_empty());
         assert_eq!(instruments.describe(), "sent by AF_XDP (copy), received by AF_XDP (generic)");
         assert!(instruments.stamped.ends_with("hardware: not offered by eth2 and eth1"), "{}", instruments.stamped);
-        // A port that stamps only arriving frames is sufficient for the sink, but not for the generator.
+        // A port that timestamps only arriving frames is sufficient for the sink, but not for the generator.
         let long = Tester {
             receiving: Receiving::PacketRing,
             not_received_by_xdp: Some("too long".to_owned()),

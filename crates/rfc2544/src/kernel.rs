@@ -1,4 +1,4 @@
-//! A real device: a router in namespaces of this machine, or whatever is connected between two ports.
+//! A real device under test: a router in namespaces of this machine, or whatever is connected between two ports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub enum Place {
     },
 }
 
-/// Length of the flat-out run that finds the sender's rate (s).
+/// Length of the run at the highest rate that measures the sender's rate (s).
 const FLAT_OUT_S: f64 = 0.3;
 /// A rate that no sender here reaches (pps).
 const FLAT_OUT_PPS: f64 = 20e6;
@@ -103,10 +103,11 @@ const PRIORITY: u8 = 40;
 const BACKLOG: u64 = 1000;
 /// VETH_RING_SIZE of drivers/net/veth.c: number of frames that may wait for an XDP program in native mode.
 const VETH_RING: u64 = 256;
-/// Sentence on how live XDP frames ([`netcliff_host::live`]) limit the result.
+/// Sentence that live XDP frames ([`netcliff_host::live`]) permit no packet accounting.
 const NO_LEDGER: &str = "where lost frames went is not followed: the program that counts drops each frame, which looks like a loss to the \
                          kernel's tracepoints (--send-by auto follows them)";
-/// Number of frames in a batch in the second cost trial, so that its polls have another size than those of the first.
+/// Number of frames in a batch in the second cost trial, so that its polls take another number of frames than those of
+/// the first.
 const SMALL_BATCH: usize = 8;
 /// Length of a cost trial (s): long enough for thousands of polls.
 const COST_S: f64 = 0.5;
@@ -125,7 +126,7 @@ pub struct Kernel {
     remote: Option<Remote>,
     /// Answers ARP requests and neighbour solicitations at two real ports.
     neighbours: Option<Neighbours>,
-    /// Whether single frames were already tried between the ports; they are tried only once.
+    /// Whether single frames have been tried between the ports; this is done only once.
     probed: bool,
     instruments: Instruments,
     scheme: Scheme,
@@ -141,7 +142,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Builds the testbed, or checks the ports, after undoing what a killed run left behind.
+    /// Builds the testbed, or checks the ports. First restores settings that a killed run left changed.
     ///
     /// # Errors
     /// Another netcliff measures on this host, a CPU or port does not exist, a port may not be used, or namespaces or
@@ -268,13 +269,13 @@ impl Kernel {
         }
     }
 
-    /// The places that are watched for changes during a trial: the namespaces of the testbed, or the ports.
+    /// The places that are checked for changes during a trial: the namespaces of the testbed, or the ports.
     fn places(&self) -> Vec<stand::Place> {
         match (&self.place, &self.bed) {
             (Place::Ports { tx, rx, .. }, _) => vec![stand::Place::devices(None, [tx.clone(), rx.clone()])],
             (_, Some(bed)) => {
                 let tester = (0..bed.sides().len()).map(|side| bed.netns_path(side));
-                // The router comes first, because a change of it also shows at the tester.
+                // The router comes first, because a change at the router also shows at the tester.
                 std::iter::once(bed.router_netns_path()).chain(tester).map(stand::Place::whole).collect()
             }
             (_, None) => Vec::new(),
@@ -292,9 +293,9 @@ impl Kernel {
         Ok(self.bed.as_ref().map_or(Ok(0), ForwardBed::refused_by_sink)?)
     }
 
-    /// Makes the trials in which the cost of a frame is measured. Live frames leave in batches of one size, and the
-    /// polls that receive them have that size. A second trial with smaller batches distinguishes the cost of a poll
-    /// from that of a frame.
+    /// Makes the trials in which the cost of a frame is measured. Live frames leave in batches of one size, so polls
+    /// take that number of frames; a second trial with smaller batches separates the cost of a poll from the cost of a
+    /// frame.
     fn cost_trial(&mut self, load_pps: f64) -> Result<Measured, DeviceError> {
         let measured = self.trial(Request::whole(COST_S, load_pps))?;
         if self.is_live() {
@@ -320,7 +321,7 @@ impl Kernel {
         let before = self.refused_by_sink()?;
         let remote = self.remote.as_mut().ok_or(DeviceError::Stopped)?;
         let run = remote.run(trial);
-        // Report the change before the failure that it caused.
+        // A change is reported before the failure that it caused.
         if let Some(changed) = stand.changed() {
             return Err(WireError::Changed(changed).into());
         }
@@ -330,8 +331,8 @@ impl Kernel {
     }
 }
 
-/// Load of the run that measures the sender's rate (pps): the highest possible, but at most the configured one unless
-/// bursts are tested, which always leave as fast as possible.
+/// Load of the run that measures the sender's rate (pps): the highest possible, or the configured one if it is lower
+/// and no bursts are tested. Bursts always leave as fast as possible.
 fn most_pps(settings: &Settings) -> f64 {
     settings.max_pps.filter(|_| !settings.tests.back_to_back).unwrap_or(FLAT_OUT_PPS).min(FLAT_OUT_PPS)
 }
@@ -347,7 +348,7 @@ fn rest(rest_s: f64, stop: &AtomicBool) {
 
 fn may_be_real_time() -> bool {
     let placement = Placement { priority: Priority::RealTime(PRIORITY), ..Placement::default() };
-    // Use a separate thread, so that the caller keeps its priority.
+    // A separate thread tries the priority, so that the caller keeps its own.
     std::thread::spawn(move || placement.enter().is_ok()).join().unwrap_or(false)
 }
 
@@ -355,7 +356,7 @@ impl Device for Kernel {
     type Error = DeviceError;
 
     fn frames(&mut self, frame: FrameSize) -> Result<(), DeviceError> {
-        // Close the rings of the previous frames first: two sinks at once would both receive what arrives.
+        // The rings of the previous frames are closed first: two sinks at once would both receive all arriving frames.
         self.remote = None;
         let priority = if self.real_time { Priority::RealTime(PRIORITY) } else { Priority::Ordinary };
         let placement = Placement { netns: None, cpu: Some(self.tester_cpu as usize), priority };
@@ -484,8 +485,8 @@ mod held {
     use super::{DeviceError, Place};
     use crate::settings::Settings;
 
-    /// Changes of real ports during a measurement, made by this program or by the kernel. They are undone when this is
-    /// dropped.
+    /// Changes of real ports during a measurement, made by netcliff or by the kernel. They are undone when this value
+    /// is dropped.
     #[derive(Debug, Default)]
     pub(super) struct HeldPorts {
         _stamped: Option<StampedPorts>,
@@ -494,11 +495,11 @@ mod held {
 
     impl HeldPorts {
         /// Changes the ports as the settings require. Does nothing for namespaces, whose ports are removed with them;
-        /// whether those can stamp is checked when they are opened.
+        /// whether these ports offer the timestamps is checked when they are opened.
         pub(super) fn hold(settings: &Settings, place: &Place, lock: &HostLock) -> Result<Self, DeviceError> {
             let Place::Ports { tx, rx, .. } = place else { return Ok(Self::default()) };
             let ports = [tx.as_str(), rx.as_str()];
-            // The kernel switches off the merging of frames at a port with an XDP program.
+            // At a port with an XDP program the kernel switches off the merging of frames (LRO, hardware GRO).
             let by_packet = settings.send_by == SendBy::Packet && settings.receive_by == ReceiveBy::Packet;
             let merging = (!by_packet).then(|| KeptOffloads::hold(lock, &ports, &kept::MERGING)).transpose()?;
             Ok(Self { _stamped: stamp(settings, ports, lock)?, _merging: merging })

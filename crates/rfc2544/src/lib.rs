@@ -1,6 +1,6 @@
 //! Forwarding through a device by RFC 2544 and its successors.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | [`procedures`] | frame loss, back-to-back (RFC 9004), latency (RFC 2544 26.2, RFC 8219), as pure functions |
 //! | [`settings`], [`report`] | configuration and results |
@@ -18,10 +18,10 @@
 //! measures several set-ups of the router in turn; the tuning planner's settings are made inside the router's
 //! namespace.
 //!
-//! Latency of the tagged frame by timestamps (`rfc2544::tester::stamps`): the frame is sent through a socket of its
-//! own, to which the kernel reports when it left. Another socket, whose filter passes only this frame, reports when it
-//! arrived. `host::nic::phc` relates the clocks of two devices (pure functions), `host::nic::stamping` is what a device
-//! is set to stamp, and `host::testbed::stamping` sets it with undo.
+//! Latency of the tagged frame by timestamps (`rfc2544::tester::stamps`): the frame is sent through a separate socket,
+//! to which the kernel reports when it left. Another socket, whose filter passes only this frame, reports when it
+//! arrived. `host::nic::phc` relates the clocks of two devices (pure functions), `host::nic::stamping` is the
+//! timestamping configuration of a device, and `host::testbed::stamping` changes it and restores it afterwards.
 
 pub mod conduct;
 pub mod cost;
@@ -83,7 +83,7 @@ pub fn run(
     })
 }
 
-/// Rate of the slower of two ports (bit/s). `None` if one of them has no physical line or does not report its speed.
+/// Rate of the slower of two ports (bit/s). `None` if a port has no physical line or does not report its speed.
 fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
     let mbps = |port: &String| {
         let nic = nics.iter().find(|nic| nic.name == *port)?;
@@ -93,7 +93,7 @@ fn slower_line_bps(nics: &[Nic], ports: [&String; 2]) -> Option<f64> {
 }
 
 /// Notes on differences to RFC 2544 and on the prediction. There is no prediction for a device between real ports,
-/// because it is unknown.
+/// because its CPU cannot be measured.
 fn notes(settings: &Settings, between_ports: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if !between_ports {

@@ -1,4 +1,4 @@
-//! RFC 2544's tests other than throughput, given a function that makes a trial. Pure.
+//! RFC 2544's tests other than throughput, as pure functions of a function that makes a trial.
 //!
 //! - [`loss_curve`]: frame loss rate (RFC 2544 26.3), from the highest load down to two trials in a row without loss,
 //!   or to a thousandth of the highest load.
@@ -32,7 +32,7 @@ impl LossCurve {
         self.trials.iter().all(|trial| trial.lost >= trial.sent)
     }
 
-    /// What the curve lacks, a sentence each.
+    /// Describes what the curve lacks, a sentence each.
     pub fn missing(&self) -> Vec<String> {
         let end = match self {
             _ if self.clean => None,
@@ -58,7 +58,7 @@ const LOWEST_SHARE: f64 = 1e-3;
 fn shares(step: f64) -> Vec<f64> {
     let steps = (1.0 / step).ceil().max(1.0) as u32;
     let mut shares: Vec<f64> = (0..steps).map(|at| 1.0 - f64::from(at) * step).collect();
-    // If the step divides 1, rounding may leave a tiny share at the end.
+    // If `step` divides 1, rounding may leave a tiny share at the end, which is removed.
     shares.retain(|share| *share > step * 1e-6);
     let last = shares.last().copied().unwrap_or(1.0);
     shares.extend((1..).map(|halves| last * 0.5_f64.powi(halves)).take_while(|share| *share > LOWEST_SHARE));
@@ -68,9 +68,9 @@ fn shares(step: f64) -> Vec<f64> {
     shares
 }
 
-/// Measures the loss at loads from `max_pps` down in steps of `step` times `max_pps` (RFC 2544: at most 0.1), and by
-/// halves below the last step. Ends when two trials in a row lose nothing or a thousandth of `max_pps` is reached. An
-/// error of `ask` also ends it; the curve then has the trials before it.
+/// Measures the loss at loads from `max_pps` down in steps of `step` times `max_pps` (RFC 2544: at most 0.1), and below
+/// the last step by halves. Ends when two trials in a row lose nothing or a thousandth of `max_pps` is reached. An
+/// error of `ask` also ends the curve, which then has the trials before the error.
 pub fn loss_curve<E>(
     max_pps: f64,
     step: f64,
@@ -140,9 +140,9 @@ impl BackToBack {
 /// Bursts to search among (frames).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bursts {
-    /// The longest burst to try.
+    /// The longest burst that is tried.
     pub longest: u64,
-    /// A search ends when the shortest burst that lost and the longest that did not differ by at most this.
+    /// A search ends when the shortest burst that lost frames and the longest that lost none differ by at most this.
     pub resolution: u64,
     /// Number of searches.
     pub repeats: u32,
@@ -196,7 +196,7 @@ pub fn back_to_back<E>(
     (Some(result), ended)
 }
 
-/// The longest burst that passes, at most the resolution shorter than the true one. 0 if none passed.
+/// The longest burst that passes; the true value is longer by less than the resolution. 0 if no burst passed.
 fn longest_burst<E>(bursts: Bursts, ask: &mut impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
     let (mut passed, mut failed) = (0, None);
     let mut next = bursts.longest.min(bursts.resolution.max(1) * 16);
@@ -287,7 +287,7 @@ pub struct Latency {
 
 impl Latency {
     /// Mean latency of the tagged frames by the kernel's timestamps (s), if they were requested or measured together
-    /// with those of hardware.
+    /// with the hardware timestamps.
     pub fn by_kernel_s(&self) -> Option<f64> {
         if self.clock == Stamps::Kernel { Some(self.mean_s) } else { self.kernel_mean_s }
     }
@@ -297,8 +297,8 @@ impl Latency {
         self.absent.map(|all| all.left + all.came + all.clock)
     }
 
-    /// Latency that the tester itself adds to a frame (s): from before the frame is written until the kernel hands it
-    /// to the driver.
+    /// Latency that the tester itself adds to a frame (s): the time from just before the frame is written until the
+    /// kernel hands it to the driver. `None` if one of these times was not measured.
     pub fn tester_share_s(&self) -> Option<f64> {
         Some(self.application_mean_s? - self.by_kernel_s()?)
     }
@@ -325,7 +325,7 @@ pub fn latency(load_pps: f64, trial_s: f64, repeats: Vec<LatencyRepeat>) -> Opti
     })
 }
 
-/// Mean over all repeats; `None` if there are no repeats or any lacks the value.
+/// Mean over all repeats; `None` if there are no repeats or one of them lacks the value.
 fn mean(repeats: &[LatencyRepeat], of: impl Fn(&LatencyRepeat) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = repeats.iter().map(of).collect::<Option<_>>()?;
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -159,7 +159,7 @@ impl SizeReport {
 
     /// Whether a search ended at the highest load, so that the throughput is a lower limit.
     pub fn is_lower_limit(&self) -> bool {
-        // If a higher load failed, that is the device's limit, however the search ended.
+        // If a higher load failed, the throughput is the device's, however the search ended.
         let limited = |found: &Found| found.end.is_lower_limit() && found.upper_pps.is_none();
         self.searched().any(|searched| searched.found.first().is_some_and(limited))
     }

@@ -179,10 +179,10 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-/// Largest number of destination addresses: a side of the testbed has slightly more of them outside the link's own
+/// Largest number of destination addresses: slightly less than a side of the testbed has outside the link's own
 /// network.
 const MOST_DESTINATIONS: u32 = 32_000;
-/// Largest number of destination ports, from the first one up.
+/// Largest number of destination ports, counted from the first one.
 const MOST_DESTINATION_PORTS: u32 = 10_000;
 /// Largest number of searches of a frame size: more than any interval needs.
 pub const MOST_SEARCHES: u32 = 1000;
@@ -202,7 +202,7 @@ impl Settings {
     /// Refuses invalid values.
     ///
     /// # Errors
-    /// No frame size or one too small for the headers, or a number out of its range.
+    /// There is no frame size, a frame size is too small for the headers, or a number is out of its range.
     pub fn check(&self) -> Result<(), Invalid> {
         let bad = |name: &str, value: String, range: &str| Err(Invalid::new(name, value, range));
         if self.frames.is_empty() {
@@ -337,7 +337,7 @@ impl Settings {
     }
 }
 
-/// Length of the longest burst (s); RFC 2544 (26.4) asks for trials of at least 2 s.
+/// Length of the longest burst (s); RFC 2544, section 26.4, asks for trials of at least 2 s.
 const BURST_S: f64 = 2.0;
 
 #[cfg(test)]

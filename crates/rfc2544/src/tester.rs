@@ -1,16 +1,16 @@
-//! Frames through a forwarding device: sent on schedule at one port, accounted for one by one at the other.
+//! Sends frames through a forwarding device on schedule at one port, and accounts for each frame at the other port.
 //!
-//! Start at [`run::Bench`]: one [`run::Trial`] over one or two [`Direction`]s. Sender and sink share a thread, which
-//! reads between sends: on a machine with few CPUs a separate sink would take time from the sender or the device.
+//! Start at [`run::Bench`]: it makes [`run::Trial`]s over one or two [`Direction`]s. Sender and sink share a thread,
+//! which reads between sends: on a machine with few CPUs a separate sink would take time from the sender or the device.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
-//! | [`frame`] | frames that name run, stream, sequence and send time; their flows and sizes, also those of a capture |
-//! | [`neighbours`] | answers ARP requests for the addresses of the ports |
+//! | [`frame`] | frames with run, stream, sequence number and send time; their flows and sizes, also of a capture |
+//! | [`neighbours`] | answers ARP requests and neighbour solicitations for the addresses of the ports |
 //! | [`account`] | what happened to each frame: lost, duplicated, reordered, corrupted, arrival time |
 //! | [`stamps`] | timestamps that kernel or hardware put on the tagged frame |
-//! | [`live`] | a trial by programs in the kernel, for loads beyond a ring's |
-//! | [`run`] | a trial: pacing, the settle time, what makes it void |
+//! | [`live`] | a trial by programs in the kernel, for higher loads than a ring reaches |
+//! | [`run`] | a trial: pacing, the settle time, conditions that make it void |
 
 pub mod account;
 pub mod frame;

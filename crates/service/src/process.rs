@@ -1,8 +1,8 @@
-//! [`Service`]: the user's program, started for a run and ended with it, together with all processes that it started.
+//! [`Service`]: the user's program, started for a run and ended with it, together with all processes that it starts.
 //!
 //! The program runs below a shell that is the first process of a PID namespace. When that shell ends, at the latest
 //! together with netcliff, the kernel ends all processes that the program forked, including daemons. If PID namespaces
-//! are not permitted, a process group is used instead, which a program can leave.
+//! are not permitted, the program runs in a process group instead, which it can leave.
 
 mod waits;
 mod watched;
@@ -27,17 +27,18 @@ use nix::unistd::Pid;
 pub use waits::{Waits, softirq_threads};
 pub use watched::{NetworkCounts, Times, listening};
 
-/// Shell script of the namespace's first process: waits for the program, and then for the processes that the program
+/// Shell script of the namespace's first process: runs the program, and then waits for the processes that the program
 /// left running.
 const INIT: &str = r#"sh -c "$1"; s=$?; while kill -0 -1 2>/dev/null; do sleep 0.2; done; exit $s"#;
-/// Shell script without a namespace.
+/// Shell script that runs the program without a namespace.
 const PLAIN: &str = r#"exec sh -c "$1""#;
 /// Interval at which the [`Keeper`] thread checks whether the program still runs.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// Number of the program's last output lines that are stored, and largest length of a stored line (bytes).
+/// Number of the program's last output lines that are stored.
 const LINES: usize = 12;
+/// Largest length of a stored line (bytes).
 const LINE_BYTES: u64 = 400;
 
 /// Why a service cannot be measured.
@@ -88,8 +89,8 @@ pub struct Service {
     output: Arc<Mutex<VecDeque<String>>>,
 }
 
-/// Report of the [`Keeper`] thread on the start: (process ID, whether the process is in its own PID namespace), or an
-/// error.
+/// Result of the start, from the [`Keeper`] thread: (process ID, whether the process is in its own PID namespace), or
+/// an error.
 type Started = Result<(u32, bool), String>;
 
 impl Service {
@@ -104,8 +105,8 @@ impl Service {
         let ended = Arc::new(Mutex::new(None));
         let (from_it, to_us) = std::io::pipe().map_err(|error| failed(error.to_string()))?;
         let keep = Keeper { command: command.to_owned(), netns, cpus: cpus.to_vec(), ended: Arc::clone(&ended) };
-        // The kernel ends the program together with the thread that started it, so that this thread lives as long as
-        // the service.
+        // The kernel ends the program together with the thread that started it, so this thread lives as long as the
+        // service.
         let keeper = std::thread::Builder::new()
             .name("service".to_owned())
             .spawn(move || keep.run(to_us, &report, &ends))
@@ -119,7 +120,7 @@ impl Service {
         Ok(Self { command: command.to_owned(), root, isolated, end, keeper, reader, ended, output })
     }
 
-    /// The program's processes, without the shell that waits for it.
+    /// The program's processes, without the shell of the namespace that waits for the program.
     pub fn processes(&self) -> Vec<ProcessId> {
         let all = tree(self.root);
         // Without a namespace, the shell has been replaced by the program.
@@ -139,7 +140,7 @@ impl Service {
     pub fn check(&self) -> Result<(), ServiceError> {
         let how = self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(how) = how else { return Ok(()) };
-        // The program's last output may still be in the pipe.
+        // The program's last output may still be in the pipe, so wait for the reader.
         std::thread::sleep(LOOK);
         Err(ServiceError::Ended { command: self.command.clone(), how, output: self.last_words() })
     }
@@ -165,7 +166,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // If the keeper thread has ended, it has ended the program already.
+        // If the keeper thread has ended, the program has ended, too.
         let _ = self.end.send(());
         for thread in [self.keeper.take(), self.reader.take()].into_iter().flatten() {
             let _ = thread.join();
@@ -231,10 +232,10 @@ impl Keeper {
     }
 }
 
-/// Sends SIGTERM to all processes, waits briefly, and kills the rest.
+/// Sends SIGTERM to all processes, waits for at most [`GRACE`], and kills the remaining processes.
 fn end(child: &mut Child, isolated: bool) {
     let below = || -> Vec<ProcessId> { tree(child.id()).into_iter().skip(usize::from(isolated)).collect() };
-    // Best effort: processes that ignore this are killed below.
+    // SIGTERM may be ignored or fail: remaining processes are killed below.
     below().iter().for_each(|process| drop(process.ask_to_end()));
     let until = Instant::now() + GRACE;
     while !below().is_empty() && Instant::now() < until {
@@ -260,7 +261,7 @@ fn describe(status: std::process::ExitStatus) -> String {
     }
 }
 
-/// Stores the last lines of the program's output, and empties the pipe.
+/// Stores the last lines of the program's output; reads all of it, so that the pipe never fills.
 fn read_lines(from: std::io::PipeReader, lines: &Mutex<VecDeque<String>>) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
@@ -305,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_it_forks_ends_with_it() {
-        // One process becomes a daemon (setsid and another parent), and one ignores SIGTERM.
+        // One process becomes a daemon (new session, other parent), and one ignores SIGTERM.
         let command = "(setsid sleep 987651 &); trap '' TERM; sleep 987652";
         let service = Service::start(command, None, &[]).unwrap();
         if !service.is_isolated() {

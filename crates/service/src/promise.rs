@@ -1,5 +1,5 @@
 //! Whether a trial kept the promise (the user's limits of loss and response times), and the equivalent loss for the
-//! search, which knows only losses.
+//! search, which compares only losses.
 
 use netcliff_core::service::Promise;
 
@@ -8,20 +8,20 @@ use crate::requester::Report;
 /// Result of comparing a trial with the promise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judged {
-    /// True: all parts of the promise were kept.
+    /// True: no limit of the promise was exceeded.
     pub kept: bool,
-    /// Requests that a search counts as lost: their share exceeds the promise's smallest share exactly if the promise
-    /// was broken.
+    /// Number of requests that the search counts as lost. Divided by all requests, it exceeds [`smallest_share`]
+    /// exactly if the promise was broken.
     pub lost: u64,
 }
 
-/// The smallest share in the promise, which a search uses as its loss ratio.
+/// The smallest share of requests that the promise allows to miss a limit. A search uses it as its loss ratio.
 pub fn smallest_share(promise: &Promise) -> f64 {
     promise.quantiles.iter().map(|limit| 1.0 - limit.quantile).fold(promise.loss, f64::min)
 }
 
-/// Compares the counts of a trial with the promise. A request counts against a quantile's limit if it was answered
-/// after this limit, wrongly or not at all.
+/// Compares the counts of a trial with the promise. A request misses a limit of response times if it was answered later
+/// than the limit, wrongly, or not at all.
 pub fn judge(promise: &Promise, report: &Report) -> Judged {
     let requests = report.requests;
     if requests == 0 {
@@ -33,7 +33,7 @@ pub fn judge(promise: &Promise, report: &Report) -> Judged {
         .chain(slow.map(|(slow, share)| (slow + not_answered, share)))
         .collect();
     let share = |missed: u64| missed as f64 / requests as f64;
-    // Shares are differences such as 1 - 0.99, and rounding must not decide about a request.
+    // Allowed shares are differences such as 1 - 0.99; rounding must not decide about a single request.
     let exceeds = |missed: u64, most: f64| share(missed) > most * (1.0 + 1e-9);
     let kept = !parts.iter().any(|(missed, most)| exceeds(*missed, *most));
     let worst = parts.iter().filter(|(missed, most)| exceeds(*missed, *most)).map(|(missed, _)| *missed).max();
@@ -71,7 +71,8 @@ mod tests {
         assert!(judge(&promise, &report(10_000, 100)).kept);
         assert_eq!(judge(&promise, &report(10_000, 101)), Judged { kept: false, lost: 101 });
         assert!(!judge(&promise, &report(9995, 96)).kept, "96 slow and 5 missing");
-        // The promise was kept, so that a search with a loss ratio of 0.1 % must see at most this loss.
+        // The promise was kept, so the equivalent loss must not exceed the search's loss ratio, 0.1 % of 10 000
+        // requests.
         assert_eq!(judge(&promise, &report(9995, 90)), Judged { kept: true, lost: 5 });
     }
 

@@ -1,4 +1,4 @@
-//! [`Protocol`]: writes requests and reads answers of each protocol, without sockets or clocks.
+//! [`Protocol`]: writes requests and parses answers of each protocol, without sockets or clocks.
 
 mod datagram;
 mod dns;
@@ -49,9 +49,10 @@ pub enum Protocol {
 pub struct Message {
     /// The bytes to send.
     pub bytes: Vec<u8>,
-    /// Position of the request's number: (offset, length) in bytes. `None` if the protocol has no numbers.
+    /// Position of the request's number, which the answer repeats: (offset, length) in bytes. `None` if the protocol
+    /// has no numbers.
     pub number: Option<(usize, usize)>,
-    /// Form of the expected answer, if it depends on the request.
+    /// Expected form of the answer, if it depends on the request.
     pub expects: Expects,
 }
 
@@ -84,9 +85,10 @@ pub enum Parsed {
 pub struct Answer {
     /// Length of the answer (bytes).
     pub used: usize,
-    /// Number of the answered request. `None`: a connection's requests are answered in order.
+    /// Number of the answered request. `None`: the protocol has no numbers, and the requests of a connection are
+    /// answered in order.
     pub number: Option<u64>,
-    /// False: the service reports an error, or the answer has an unexpected form.
+    /// False: the service reports an error, or the answer has not the expected form.
     pub right: bool,
     /// True: the service closes the connection after this answer.
     pub closes: bool,
@@ -137,7 +139,7 @@ impl Protocol {
         }
     }
 
-    /// True if the protocol can use `transport`.
+    /// True if the protocol can be sent over `transport`.
     pub fn travels_by(self, transport: Transport) -> bool {
         match self {
             Self::Dns | Self::Memcached => true,
@@ -146,7 +148,8 @@ impl Protocol {
         }
     }
 
-    /// The protocol of datagrams to a port: DNS or memcached on their default ports, otherwise user-defined datagrams.
+    /// Returns the protocol of datagrams to a port: DNS or memcached on their default ports, otherwise user-defined
+    /// datagrams.
     pub(crate) fn of_datagrams_to(port: u16) -> Self {
         [Self::Dns, Self::Memcached]
             .into_iter()
@@ -154,7 +157,8 @@ impl Protocol {
             .unwrap_or(Self::Datagram(None))
     }
 
-    /// A request as it was captured in a datagram. Errors: why the bytes are not a request of this protocol, in words.
+    /// Makes a request from a captured datagram. The error says in words why the bytes are not a request of this
+    /// protocol.
     pub(crate) fn captured(self, bytes: Vec<u8>) -> Result<Message, String> {
         match self {
             Self::Dns => dns::captured(bytes),
@@ -164,13 +168,13 @@ impl Protocol {
         }
     }
 
-    /// True if a datagram's answer carries the number of its request, so that many requests may be outstanding on one
+    /// True if an answer in a datagram has the number of its request, so that many requests may be outstanding on one
     /// port.
     pub fn numbers_datagrams(self) -> bool {
         !matches!(self, Self::Datagram(None) | Self::Http | Self::Redis)
     }
 
-    /// Parses the bytes of a stream received in answer to `request`.
+    /// Parses the first answer in the bytes of a stream, which answers `request`.
     pub fn of_stream(self, request: &Message, bytes: &[u8]) -> Parsed {
         match self {
             Self::Dns => dns::of_stream(bytes),
@@ -181,8 +185,8 @@ impl Protocol {
         }
     }
 
-    /// Parses an answer in a datagram. `None`: the datagram is not an answer of this protocol, or not the last part of
-    /// an answer.
+    /// Parses an answer in a datagram. `None`: the datagram is not an answer of this protocol, or only a part of an
+    /// answer before its last part.
     pub fn of_datagram(self, bytes: &[u8]) -> Option<Answer> {
         match self {
             Self::Dns => dns::of_datagram(bytes),
@@ -193,13 +197,13 @@ impl Protocol {
     }
 }
 
-/// Writes the lowest bytes of a request's number, the highest first.
+/// Writes the lowest bytes of a request's number, the most significant byte first.
 pub fn write_number(bytes: &mut [u8], (offset, length): (usize, usize), number: u64) {
     let all = number.to_be_bytes();
     bytes[offset..offset + length].copy_from_slice(&all[all.len() - length..]);
 }
 
-/// The part of a number that fits into `length` bytes.
+/// The part of a number that fits into `length` bytes: its lowest bytes.
 pub fn number_in(number: u64, length: usize) -> u64 {
     if length >= 8 { number } else { number & ((1 << (8 * length)) - 1) }
 }

@@ -13,8 +13,9 @@ use crate::protocol::{memcached_command, redis_command};
 
 /// Largest file of requests (bytes).
 const LARGEST_FILE_BYTES: u64 = 64 << 20;
-/// Number of keys with which a cache is filled if the user gives no commands, and bytes of each value.
+/// Number of keys with which a cache is filled if the user gives no commands.
 const KEYS: u32 = 1000;
+/// Length of the value of each of these keys (bytes).
 const VALUE_BYTES: usize = 100;
 
 /// The option `--request`: a protocol, and the source of its requests.
@@ -114,7 +115,7 @@ impl std::str::FromStr for RequestSpec {
                 (Protocol::Datagram(None), Source::Line(hex.to_owned()))
             }
             ("udp", _) => (Protocol::Datagram(None), file()),
-            // The port decides the protocol.
+            // The port of the service decides the protocol, in `Workload::read`.
             ("pcap", _) => (Protocol::Datagram(None), Source::Capture(PathBuf::from(rest))),
             _ => return Err(FORM.to_owned()),
         };
@@ -174,7 +175,8 @@ impl Workload {
         }
     }
 
-    /// Reads the requests to a service on `port`; `host`: value of HTTP's Host field.
+    /// Reads the requests for a service on `port`. `by`: position of the number in user-defined datagrams; `host`:
+    /// value of HTTP's Host field.
     ///
     /// # Errors
     /// The file cannot be read or has no requests, a line is not a request, or the protocol cannot use `transport`.
@@ -249,7 +251,7 @@ struct Captured {
 }
 
 impl Captured {
-    /// Reads the datagrams to a port. Errors are sentences.
+    /// Reads the datagrams to a port from a capture. Errors are sentences.
     fn read(path: &Path, port: u16, protocol: Protocol) -> Result<Self, String> {
         let file = files::open(path).map_err(|cause| format!("cannot read it: {cause}"))?;
         let CapturedDatagrams { datagrams, left_out, mut notes } =
@@ -278,7 +280,7 @@ impl Captured {
     }
 }
 
-/// (number, line) of a file, without empty lines and comments.
+/// (line number, line) of the lines of a file, without empty lines and comments.
 fn lines(spec: &RequestSpec, path: &Path) -> Result<Vec<(usize, String)>, RequestError> {
     let text = files::text(path, LARGEST_FILE_BYTES).map_err(|source| RequestError::File {
         spec: spec.text.clone(),
@@ -322,7 +324,7 @@ mod tests {
         assert!(caches.iter().all(|cache| cache.setup.len() == 1000 && cache.messages.len() == 1000));
     }
 
-    /// A pcap of datagrams (port, time in us, payload) between 192.0.2.1 and 192.0.2.2.
+    /// A capture file with datagrams (port, time in us, payload) from 192.0.2.1 to 192.0.2.2.
     fn pcap(datagrams: &[(u16, u32, &[u8])]) -> Vec<u8> {
         let mut file = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
         file.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0]);

@@ -2,10 +2,10 @@
 //! answer from when its request was due. A request that waits behind a slow one therefore counts as slow, too (no
 //! coordinated omission).
 //!
-//! The requester is one thread that never sleeps during a trial. `datagrams` is for protocols whose datagrams carry a
-//! number: many requests are outstanding per port, in batches. `connections` is for streams, and for datagrams without
-//! a number (one request outstanding per port). The requester's own delay is measured: a trial whose result this delay
-//! may explain is void.
+//! The requester is one thread that never sleeps during a trial. The module `datagrams` is for protocols whose
+//! datagrams carry a number: many requests are outstanding per port, and are sent and received in batches. The module
+//! `connections` is for streams, and for datagrams without a number (one outstanding request per port). The requester
+//! measures its own delay: a trial is void if this delay may explain its result.
 
 mod connections;
 mod datagrams;
@@ -72,11 +72,12 @@ impl RequesterError {
     }
 }
 
-/// Delay (ns) up to which a request counts as offered in time. Trials are much longer, so that a requester that falls
-/// behind soon exceeds it; shorter pauses of its CPU matter only through the requests that they may cause to be lost.
+/// Delay (ns) up to which a request counts as offered in time. Trials are much longer, so a requester that falls behind
+/// soon exceeds this delay. Shorter pauses of the requester's CPU matter only if requests that were delayed by them may
+/// have been lost because of that.
 const IN_TIME_NS: u64 = 10_000_000;
 
-/// Time after the end of the window (ns) from which the requester no longer sends requests that are still due.
+/// Time after the end of the window (ns) at which the requester stops sending requests that are still due.
 const GIVEN_UP_NS: u64 = 50_000_000;
 
 /// Settings of the requester.
@@ -88,7 +89,7 @@ pub struct Requester {
     pub workload: Arc<Workload>,
     /// Number of connections or source ports.
     pub connections: u32,
-    /// Most outstanding requests per connection.
+    /// Largest number of outstanding requests per connection.
     pub depth: u32,
     /// True: a new connection for each request.
     pub new_connections: bool,
@@ -100,7 +101,7 @@ pub struct Requester {
     pub netns: Option<PathBuf>,
     /// CPU of the requester.
     pub cpu: usize,
-    /// Flag whose setting ends the trial early.
+    /// Flag that ends the trial early.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -112,15 +113,15 @@ pub struct Load {
     /// Distribution of the times between requests. `None`: the times of the workload's capture, or Poisson without a
     /// capture.
     pub arrivals: Option<Arrivals>,
-    /// Time before the window, with the same load (s).
+    /// Duration of the load before the window (s).
     pub warm_up_s: f64,
     /// Length of the window in which requests count (s).
     pub window_s: f64,
-    /// Seed of the times between requests. For a capture: seed of the place where it begins.
+    /// Seed of the times between requests. With a capture: seed of the request at which the trial begins.
     pub seed: u64,
 }
 
-/// Counts of a trial, for the requests that were due in its window.
+/// Counts of a trial. Unless stated otherwise, they are of the requests that were due in its window.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Requests due.
@@ -135,17 +136,18 @@ pub struct Report {
     pub times: Latency,
     /// Delays between a request's due time and its handling by the requester.
     pub lateness: Latency,
-    /// Requests handled later than [`LATE_NS`].
+    /// Requests that were handled more than [`LATE_NS`] after they were due.
     pub late: u64,
-    /// Requests handled within `IN_TIME_NS`.
+    /// Requests that were handled at most `IN_TIME_NS` after they were due.
     pub in_time: u64,
-    /// Answers of any kind, including those before the window.
+    /// Answers of any kind, also to requests outside the window.
     pub all_answers: u64,
-    /// Requests handled before the end of the window, or within 10 ms (`IN_TIME_NS`) after it.
+    /// Requests that were handled before the end of the window, or at most 10 ms (`IN_TIME_NS`) after it.
     pub offered: u64,
-    /// True: the service's CPUs were always busy, so that it would have lost the same requests if they had come evenly.
+    /// True: the service's CPUs were always busy, so the service would have lost the same number of requests if they
+    /// had come evenly.
     pub saturated: bool,
-    /// Share of the loaded time in which a thread of the service waited for a CPU used by other programs.
+    /// Share of the loaded time in which a thread of the service waited for a CPU that other programs used.
     pub others: f64,
     /// When the window opened (ns of `CLOCK_MONOTONIC`).
     pub opened_ns: u64,
@@ -153,12 +155,12 @@ pub struct Report {
     pub window_s: f64,
     /// Share of the time until the end of the window in which the requester was busy.
     pub busy: f64,
-    /// Datagrams dropped because the requester's own sockets were full.
+    /// Answers that were dropped because the requester's own sockets were full.
     pub missed: u64,
     /// Connections opened.
     pub opened: u64,
-    /// When the service was silent. Pauses of the service's CPUs are added by the meter; the requester does not see
-    /// them.
+    /// Times in which the service gave no answer. The meter adds the pauses of the service's CPUs, which the requester
+    /// does not see.
     pub silences: Silences,
     /// The first failure of a connection or a socket, in words.
     pub failure: Option<String>,
@@ -176,11 +178,12 @@ impl Report {
         self.requests.saturating_sub(self.answers + self.late_answers + self.wrong_answers)
     }
 
-    /// Why the trial does not count; `lost`: the losses counted against the load. `None`: it counts.
+    /// Why the trial does not count; `None`: it counts. `lost`: the losses that count against the load; `kept`: whether
+    /// the promise was kept.
     pub fn void(&self, lost: u64, kept: bool) -> Option<Void> {
         let requests = self.requests.max(1) as f64;
-        // If the service's CPUs were always busy, requests that came within the window or soon after count as offered,
-        // even if late.
+        // If the service's CPUs were always busy, requests that came within the window or soon after it count as
+        // offered, even if they came late.
         let offered = if self.saturated { self.offered } else { self.in_time };
         let counts = TesterCounts {
             offered_share: if self.requests == 0 { 0.0 } else { offered as f64 / requests },
@@ -207,7 +210,8 @@ impl Window {
     }
 }
 
-/// The requests that become due, and their counts, for both engines.
+/// State of a trial: the requests that become due, and their counts. Both engines, `datagrams` and `connections`, use
+/// it.
 struct Trial<'a> {
     requester: &'a Requester,
     window: Window,
@@ -240,7 +244,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Takes the next request: (due time (ns), index of its message). `None` if no request is due.
+    /// Takes the next request that is due: (due time (ns), index of its message). `None` if no request is due.
     fn take(&mut self, now_ns: u64) -> Option<(u64, usize)> {
         if now_ns > self.window.closes_ns + GIVEN_UP_NS {
             self.give_up_rest(now_ns);
@@ -264,7 +268,8 @@ impl<'a> Trial<'a> {
         Some((due_ns, message))
     }
 
-    /// Counts the requests that were due but are no longer sent: a requester far behind would continue for minutes.
+    /// Counts the remaining requests of the window without sending them: a requester that is far behind would continue
+    /// for minutes.
     fn give_up_rest(&mut self, now_ns: u64) {
         while self.next_due_ns < self.window.closes_ns {
             if self.window.holds(self.next_due_ns) {
@@ -276,7 +281,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Counts the answer to a request by its due time.
+    /// Counts the answer to the request that was due at `due_ns`.
     fn answered(&mut self, due_ns: u64, now_ns: u64, right: bool) {
         self.report.all_answers += 1;
         self.silence.answered(now_ns);
@@ -298,19 +303,20 @@ impl<'a> Trial<'a> {
         self.report.failure.get_or_insert_with(why);
     }
 
-    /// Begins a turn of the requester's loop.
+    /// Records that a turn of the requester's loop begins.
     fn turn(&mut self, now_ns: u64) {
         self.silence.turn(now_ns);
     }
 
-    /// Adds the time since `from_ns` to the requester's busy time, while the window is open.
+    /// Adds the time since `from_ns` to the requester's busy time, as far as it lies between the begin of the trial and
+    /// the end of the window.
     fn worked(&mut self, from_ns: u64) {
         let to_ns = clock::monotonic_ns().min(self.window.closes_ns);
         self.busy_ns += to_ns.saturating_sub(from_ns.max(self.window.begins_ns));
     }
 
-    /// True once the trial has ended: no more requests are due, and no more answers are awaited. `under_way`: requests
-    /// of the trial are still outstanding.
+    /// True if the trial has ended: no requests remain to be sent, and no answers are awaited, or the stop flag is set.
+    /// `under_way`: whether requests of the window are still outstanding.
     fn is_over(&self, now_ns: u64, under_way: bool) -> bool {
         let closed = now_ns >= self.window.closes_ns && self.next_due_ns >= self.window.closes_ns;
         let drained = !under_way || now_ns >= self.window.closes_ns + self.requester.timeout_ns;
@@ -326,8 +332,8 @@ impl<'a> Trial<'a> {
 }
 
 impl Load {
-    /// Returns the times of the requests, and the index of the first message. With a capture, the seed decides where in
-    /// the capture the trial begins.
+    /// Returns the times of the requests, and the index of the first message. With a capture, the seed decides with
+    /// which request the trial begins.
     fn schedule(&self, workload: &Workload) -> Result<(Schedule, usize), WireError> {
         match workload.gaps(self.arrivals) {
             Gaps::Drawn(arrivals) => Ok((Schedule::new(arrivals, self.rate_rps, self.seed, 0)?, 0)),
@@ -347,7 +353,8 @@ impl Requester {
     /// Makes one trial on a separate thread.
     ///
     /// # Errors
-    /// The thread could not be moved to its CPU or namespace, sockets cannot be created, or the load is not a rate.
+    /// The thread could not be moved to its CPU or namespace, sockets cannot be created, no connection could be opened,
+    /// or the load is not a rate.
     pub fn trial(&self, load: &Load) -> Result<Report, RequesterError> {
         let work = || {
             self.placement().enter()?;

@@ -13,21 +13,23 @@ use crate::promise::smallest_share;
 
 /// First load of a search if nothing is known about the service (requests/s).
 pub const FIRST_RPS: f64 = 500.0;
-/// Lowest and highest load that is tried (requests/s).
+/// Lowest load that is tried (requests/s).
 const LOWEST_RPS: f64 = 1.0;
+/// Highest load that is tried (requests/s).
 const HIGHEST_RPS: f64 = 2e7;
-/// Ratio of the bounds at which the order of magnitude counts as known.
+/// Ratio of upper to lower bound at which the order of magnitude counts as known.
 const NEAR: f64 = 1.3;
-/// Least number of requests per trial, if the longest window allows it.
+/// Smallest number of requests per trial, unless the longest window is too short for it.
 const LEAST_REQUESTS: f64 = 40.0;
 /// Shortest and longest window of the first trials (s).
 const WINDOW_S: (f64, f64) = (0.2, 4.0);
-/// Fractional part of the golden ratio: searches begin at evenly spread loads, so that they do not try the same loads.
+/// Fractional part of the golden ratio: multiples of it, modulo 1, spread the first loads of the searches evenly, so
+/// that searches do not try the same loads.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// Largest distance of a search's first load from the rough cliff, as a factor.
+/// Largest ratio between a search's first load and the rough cliff.
 const DITHER: f64 = 1.15;
-/// Number of trials after which a search ends with its present bounds, as a multiple of the number of trials that
-/// decide on one load.
+/// Total trial time after which a search ends with its present bounds, as a multiple of the trial time that decides on
+/// one load.
 const MOST_LOADS: f64 = 14.0;
 
 /// Order of magnitude of the cliff.
@@ -35,12 +37,13 @@ const MOST_LOADS: f64 = 14.0;
 pub struct Scale {
     /// Highest load that kept the promise (requests/s).
     pub kept_rps: f64,
-    /// Lowest load that broke it (requests/s); `None`: the requester could not offer more.
+    /// Lowest load that broke the promise (requests/s); `None`: no load did, up to the highest that the requester could
+    /// offer.
     pub failed_rps: Option<f64>,
 }
 
 impl Scale {
-    /// Load between the two bounds (requests/s).
+    /// Geometric mean of both bounds (requests/s); the lower bound if there is no upper one.
     pub fn middle_rps(&self) -> f64 {
         self.failed_rps.map_or(self.kept_rps, |failed| (failed * self.kept_rps).sqrt())
     }
@@ -55,7 +58,7 @@ pub struct Judging {
     pub duration_sum_s: f64,
     /// Share of these trials that may break the promise.
     pub exceed: f64,
-    /// Relative distance of the bounds at which a search ends.
+    /// Relative distance between the bounds at which a search ends.
     pub width: f64,
     /// Number of searches.
     pub searches: u32,
@@ -72,11 +75,11 @@ pub struct Cliff {
     pub searches: Vec<ServiceSearch>,
 }
 
-/// Finds the order of magnitude: doubles the load from the first one until it fails, then halves the interval. `None`:
-/// even the lowest load failed.
+/// Finds the order of magnitude of the cliff: doubles the load from the first one until it fails, and then halves the
+/// interval. `None`: even the lowest load failed.
 ///
 /// # Errors
-/// As [`Conductor::one`].
+/// See [`Conductor::one`].
 pub fn scale(conductor: &mut Conductor<'_>, first_rps: f64) -> Result<Option<Scale>, FindError> {
     let mut at = |rate_rps: f64| {
         let window_s = (LEAST_REQUESTS / rate_rps).clamp(WINDOW_S.0, WINDOW_S.1);
@@ -118,7 +121,7 @@ pub fn scale(conductor: &mut Conductor<'_>, first_rps: f64) -> Result<Option<Sca
 /// Searches for the cliff around its order of magnitude.
 ///
 /// # Errors
-/// As [`Conductor::one`].
+/// See [`Conductor::one`].
 pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) -> Result<Cliff, FindError> {
     let goal = Goal {
         final_trial_s: judging.trial_s,
@@ -179,7 +182,7 @@ fn summary(searched: &[Searched], trials: &[ServiceTrial], judging: &Judging) ->
             Some(Figure::between(value, low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY), confidence)),
             high.is_none(),
         ),
-        // In at least half of the searches no load broke the promise: the lowest kept load is a lower limit.
+        // In at least half of the searches no load broke the promise, so the cliff is only a lower limit.
         _ => (lowest.map(Figure::exact), true),
     };
     let counts = |trial: &&ServiceTrial| trial.void.is_none() && trial.window_s == judging.trial_s;
@@ -195,12 +198,13 @@ mod tests {
     use crate::requester::Report;
     use netcliff_core::service::{Promise, QuantileLimit};
 
-    /// A service with known capacity: above it requests are lost, or answered late.
+    /// A service with a known capacity: at higher loads requests are lost, or answered late.
     struct Fake {
         capacity_rps: f64,
         late: bool,
         requester_rps: f64,
-        /// In all but one of this number of trials another program uses half of the service's CPU; 0: in no trial.
+        /// Another program uses half of the service's CPU in all trials except each one whose seed is a multiple of
+        /// this number; 0: in no trial.
         disturbed_of: u64,
         /// Load of the trials in which the requester is delayed, and loses requests by the burst that follows.
         delayed_rps: std::ops::Range<f64>,
@@ -264,7 +268,7 @@ mod tests {
         let limit = QuantileLimit { quantile: 0.99, within_s: 5e-3 };
         let (_, cliff) = found(late(), vec![limit]).unwrap();
         let value = cliff.figure.unwrap().value;
-        // One request in a hundred may be late.
+        // One request in a hundred may be late, so the cliff is 1 % above the capacity.
         assert!((value / 20e3 - 1.01).abs() < 0.03, "{value}");
     }
 
@@ -282,7 +286,7 @@ mod tests {
         let fake = |disturbed_of| Fake { disturbed_of, ..Fake::default() };
         let value = |disturbed_of| found(fake(disturbed_of), Vec::new()).unwrap().1.figure.unwrap().value;
         assert!((value(3) / 50e3 - 1.0).abs() < 0.03, "{}", value(3));
-        // Programs that always run are part of the host.
+        // If other programs run in all trials, they are part of the host, and halve the cliff.
         assert!((value(u64::MAX) / 25e3 - 1.0).abs() < 0.03, "{}", value(u64::MAX));
     }
 

@@ -1,4 +1,4 @@
-//! Converts the fit to the costs in the report, and to a host for the engines.
+//! Converts the fitted costs to the costs in the report, and to a host for the engines.
 
 use netcliff_core::finding::{Calibration, Cost};
 use netcliff_core::{Figure, Host};
@@ -27,15 +27,15 @@ fn own_protocol(fits: &Fits, base: &TrialShape) -> Figure {
     fits.protocol.mapped(|cost_s| cost_s - per_byte_s(fits) * f64::from(base.frame_bytes))
 }
 
-/// Cost of a NIC's interrupt that arrives while NAPI polls, and therefore masks nothing. `None` with a backlog, which
-/// has no NIC.
+/// Cost of a NIC's interrupt that arrives while NAPI polls, so that the handler masks nothing. `None` with a backlog,
+/// which has no NIC.
 fn polling(fits: &Fits, seen: &Seen) -> Option<Figure> {
     let hidden_s = fits.hidden_polling_s;
     fits.handled.filter(|_| !seen.backlog).map(|figure| figure.mapped(|handled_s| handled_s + hidden_s))
 }
 
-/// Cost of an interrupt that the application pays when it continues. `None` with a backlog, where the interrupt's cost
-/// includes it.
+/// Cost of an interrupt to the application when it continues afterwards. `None` with a backlog, where the interrupt's
+/// cost includes it.
 fn resume(fits: &Fits, seen: &Seen) -> Option<Figure> {
     fits.hidden.filter(|_| !seen.backlog)
 }

@@ -9,9 +9,9 @@ use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, taken_from_polls_s};
 use netcliff_trial::trial::TrialShape;
 
-/// Smallest number of polls with the same number of packets that enters the fit, and largest number of packets: polls
-/// with more packets are mostly delayed ones.
+/// Smallest number of polls with equal numbers of packets for their mean time to enter the fit.
 const FEWEST_POLLS: f64 = 20.0;
+/// Largest number of packets of a poll that enters the fit: polls with more packets are mostly delayed ones.
 pub(super) const LARGEST_POLL: f64 = 32.0;
 
 /// Results of the regressions (s).
@@ -33,8 +33,8 @@ pub struct Fits {
     pub hidden_polling_s: f64,
     /// Cost of an interrupt to the application it interrupts, beyond its handler; included in `interrupt`.
     pub hidden: Option<Figure>,
-    /// Work of a poll after its first look at the ring, at most the cost of an interrupt; included in `poll` and, for
-    /// masking, in `interrupt`. `None`: unknown.
+    /// Time of a poll after it has looked into the ring for the first time, at most the cost of an interrupt; included
+    /// in `poll` and, for masking, in `interrupt`. `None`: unknown.
     pub mask: Option<Figure>,
     /// Time from an interrupt's cause to its handler.
     pub latency: Option<Figure>,
@@ -51,7 +51,7 @@ pub struct Fits {
     pub cold_application: Option<Figure>,
     /// Protocol time of a dropped packet, relative to the protocol time of a delivered packet.
     pub socket_drop_cost: Option<f64>,
-    /// Share of the variance of softirq time over the trials that protocol, poll and wake-up explain.
+    /// Share of the variance of softirq time over the trials that the costs of packets, polls and wake-ups explain.
     pub r_squared: f64,
     /// True: `protocol`, `poll` and `wakeup` are fitted to the trials' total softirq time; false: to poll durations by
     /// packets per poll.
@@ -141,8 +141,9 @@ impl Fits {
             - hidden_s * c.busy_interrupts
     }
 
-    /// Time of a poll after its first look at the ring (s): completing the poll and unmasking the NIC; at most an
-    /// interrupt's cost. Masking is assumed to take as long. `None` if it was not measured or is not above zero.
+    /// Time of a poll after it has looked into the ring for the first time (s): completing the poll and unmasking the
+    /// NIC's interrupt; at most an interrupt's cost. Masking is assumed to take the same time. `None` if it was not
+    /// measured or is not above zero.
     fn masking(&self, all: &[Counts]) -> Option<Figure> {
         let each: Vec<f64> = all.iter().filter_map(Counts::own_look_s).collect();
         let look = stats::median(&each)?;
@@ -191,8 +192,9 @@ impl Fits {
     }
 }
 
-/// Additional cost of large frames per byte, median over the pairs (s/B); at least zero. `left_s` returns a trial's
-/// time that polls, wake-ups and interrupts do not explain, since their numbers may differ within a pair.
+/// Additional cost of large frames per byte, median over the pairs (s/B); at least zero. `left_s` returns the time of a
+/// trial that polls, wake-ups and interrupts do not explain: their numbers may differ within a pair. `None` if there
+/// are no pairs, or the base frames are not smaller than the large ones.
 fn slope(pairs: &[(Counts, Counts)], base: &TrialShape, left_s: &dyn Fn(&Counts) -> f64) -> Option<Figure> {
     let more_bytes = f64::from(LARGE_FRAME_BYTES.checked_sub(base.frame_bytes).filter(|more| *more > 0)?);
     let slopes: Vec<f64> = pairs.iter().map(|(plain, large)| (left_s(large) - left_s(plain)) / more_bytes).collect();
@@ -208,9 +210,9 @@ struct Softirq {
 }
 
 impl Softirq {
-    /// Fits the costs to poll durations by packets per poll, without the `taken_s` (s) that interrupts took from polls.
-    /// Falls back to total softirq time per trial if that fit explains less variance than the mean does (with a NIC:
-    /// than the fit of total times).
+    /// Fits the costs to the durations of polls by packets per poll. Falls back to the total softirq time per trial if
+    /// the fit to polls explains less of the variance than the fit to totals and (with a backlog) than the trials'
+    /// mean. `taken_s`: time that an interrupt takes from the poll it interrupts (s), which is subtracted.
     fn of(seen: &Seen, taken_s: f64) -> Result<Self, CalibrationError> {
         let trials = seen.plain.as_slice();
         let undetermined =
@@ -227,10 +229,10 @@ impl Softirq {
         }
     }
 
-    /// Regression of the trials' softirq time on their packets, polls and wake-ups. A poll that is delayed takes the
+    /// Regression of the trials' softirq time on their packets, polls and wake-ups. A delayed poll also takes the
     /// packets that come during the delay. On a host whose packets take very different times, such as an emulated
-    /// guest, polls of many packets are therefore the delayed ones, and a packet seems too expensive. Over whole trials
-    /// the load alone determines the number of packets.
+    /// guest, the polls of many packets are therefore the delayed ones, and the fit to polls overestimates the cost of
+    /// a packet. Over whole trials the load alone determines the number of packets.
     fn by_totals(seen: &Seen, taken_s: f64) -> Option<Self> {
         let trials = seen.delivering();
         let rows: Vec<Vec<f64>> = trials.iter().map(|c| vec![c.packets, c.polls, c.wakeups]).collect();
@@ -292,7 +294,7 @@ pub fn poll_line(times: &[netcliff_trial::bench::PollTime], polls: f64, tail_s: 
     };
     let rows: Vec<Vec<f64>> = cells.iter().map(|cell| row(&cell)).collect();
     let y: Vec<f64> = cells.iter().map(|cell| cell.mean_s).collect();
-    // Lower bound of the variance, so that no cell decides alone.
+    // The variance is taken as at least (a tenth of the mean)^2, so that no single cell decides the fit.
     let weight: Vec<f64> =
         cells.iter().map(|cell| cell.polls / cell.variance_s2.max((0.1 * cell.mean_s).powi(2))).collect();
     let fit = stats::fit_non_negative(&rows, &y, &weight)?;
@@ -301,7 +303,7 @@ pub fn poll_line(times: &[netcliff_trial::bench::PollTime], polls: f64, tail_s: 
     Some([value(0), value(1) + tail_s, value(2)])
 }
 
-/// Sum of two independent figures: the half widths are combined as squares.
+/// Sum of two independent figures: the square of its half width is the sum of the squares of theirs.
 fn sum(a: Figure, b: Figure) -> Figure {
     let half = |figure: Figure| figure.interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
     let confidence = a.interval.or(b.interval).map_or(stats::CONFIDENCE, |interval| interval.confidence);

@@ -1,12 +1,12 @@
-//! The calibrated host at the time of later trials.
+//! The calibrated host, scaled to its speed in later trials.
 //!
 //! Parts of a machine change their speed independently. If two virtual CPUs are moved to cores without a shared cache,
 //! a packet's protocol work takes 1.4 times as long and the interrupt latency grows, while the application is as fast
 //! as before (docs/accuracy.md): a single factor would miss that. Each trial with the calibrated frame and work gives
-//! three figures without a fit: softirq time and application time relative to what the costs predict for its packets,
-//! polls, wake-ups and interrupts; and packets per poll, from which the interrupt's latency follows. Trials with high
-//! loss give the cost of a full socket. The hidden part of an interrupt of the application, which only calibration
-//! measures, is scaled with the application.
+//! three figures without a fit: softirq time and application time, each relative to the time that the costs predict for
+//! the trial's packets, polls, wake-ups and interrupts; and packets per poll, from which the interrupt latency follows.
+//! Trials with high loss give the cost of a full socket. The cost of an interrupt to the application beyond its
+//! handler, which only calibration measures, is scaled with the application.
 
 use netcliff_core::Host;
 use netcliff_core::host::Part;
@@ -16,9 +16,9 @@ use netcliff_stats as stats;
 use netcliff_stats::chance::Chance;
 use netcliff_trial::bench::{Counts, taken_from_polls_s};
 
-/// Smallest number of trials for an estimate of the speed, and smallest number of trials with a full socket for an
-/// estimate of its cost.
+/// Smallest number of trials for an estimate of the speed.
 pub const FEWEST: usize = 5;
+/// Smallest number of trials with a full socket for an estimate of its cost.
 const FEWEST_FULL: usize = 3;
 
 /// Trials with the calibrated frame and work.
@@ -50,19 +50,19 @@ pub struct Resampled {
 }
 
 impl Calibrated {
-    /// The calibration scaled to the speed of these trials. `work_s`: part of a packet's application time (s) that was
-    /// configured as a time and does not scale. `None` if there are too few trials.
+    /// Returns the calibration scaled to the speed of these trials. `work_s`: part of a packet's application time (s)
+    /// that was configured as a time and does not scale. `None` if there are too few trials.
     #[must_use]
     pub fn at_present(&self, trials: &Trials, work_s: f64, seed: u64) -> Option<Self> {
         if trials.empty.len() < FEWEST {
             return None;
         }
-        // Computed once, as each resampled host draws from them.
+        // Corrected once, because each resampled host draws from them.
         let trials = &trials.by_the_clock();
         let mut present = self.clone();
         present.calibration.host = Present::of(&self.costs, trials, work_s)?.host(&self.calibration.host, work_s);
         let mut chance = Chance::new(seed);
-        // The trials at present are a sample, too, and are resampled like the trials of the calibration.
+        // The later trials are a sample, too, so they are resampled like the trials of the calibration.
         for resampled in &mut present.resampled {
             let mut drawn = |trials: &[Counts]| super::resample::drawn(trials, &mut chance);
             let drawn = Trials { empty: drawn(&trials.empty), full: drawn(&trials.full) };
@@ -135,8 +135,8 @@ impl Present {
             let work_s = work_s * c.delivered;
             ratio(c.application_s - work_s, costs.application_time_s(c) - work_s)
         })?;
-        // Divide the sums over all trials: a trial with few interrupts, for example beyond the cliff, says little about
-        // handlers.
+        // Sums over all trials are divided: a trial with few interrupts, for example beyond the cliff, shows little
+        // about handlers.
         let sum = |of: &dyn Fn(&Counts) -> f64| trials.empty.iter().map(of).sum::<f64>();
         let (handled_s, interrupts) = (sum(&|c| c.handlers().time_s), sum(&|c| c.handlers().count));
         let handled_s = (interrupts > 0.0).then(|| handled_s / interrupts);

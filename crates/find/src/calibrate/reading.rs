@@ -8,7 +8,7 @@ use netcliff_stats::{self as stats, Fit};
 use netcliff_trial::bench::Counts;
 use netcliff_trial::trial::TrialShape;
 
-/// Smallest ratio of interrupts to polls in a trial from which the cost of interrupts can be determined.
+/// Smallest ratio of interrupts to polls in a trial from which the cost of interrupts is determined.
 const MOSTLY: f64 = 0.5;
 
 /// Costs of the application (s).
@@ -20,8 +20,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Fits the costs. `hidden_s`: what an interrupt takes from the application beyond its handler (s). `by_totals`:
-    /// fits whole trials first, as was done for the softirqs' costs.
+    /// Fits the costs. `hidden_s`: time that an interrupt takes from the application beyond its handler (s).
+    /// `by_totals`: whether to try regression over whole trials first, as for the softirqs' costs.
     pub fn of(seen: &Seen, hidden_s: f64, by_totals: bool) -> Result<Self, CalibrationError> {
         let by_totals = by_totals.then(|| totals(seen, hidden_s)).flatten();
         let fit = by_totals.map_or_else(|| application(seen, hidden_s), Ok)?;
@@ -30,8 +30,8 @@ impl Reading {
 }
 
 /// [packet, context switch] by regression of the application's time over trials. If the first packet after a wake-up
-/// costs many times what others do, as in an emulated guest, small loads alone do not separate a packet from a switch:
-/// trials beyond the ring's cliff are then included.
+/// costs many times as much as others, as in an emulated guest, small loads alone do not separate the cost of a packet
+/// from the cost of a switch; so trials in which the ring overflowed, but not the socket, are included.
 fn totals(seen: &Seen, hidden_s: f64) -> Option<Fit> {
     let trials = seen.delivering();
     super::by_speed(seen, &trials, |slowness| {
@@ -42,15 +42,16 @@ fn totals(seen: &Seen, hidden_s: f64) -> Option<Fit> {
     })
 }
 
-/// Counts of the application's work in trials, and its times, scaled to a common speed and without the time that
-/// interrupts took from it (s). Input: each trial with its relative slowness.
+/// Regressors and times of trials: rows of [packets read, wake-ups], and the application's times (s), scaled to a
+/// common speed and without the time that interrupts took from the application. Input: each trial with its relative
+/// slowness.
 fn times<'a>(trials: impl Iterator<Item = (&'a Counts, f64)>, hidden_s: f64) -> (Vec<Vec<f64>>, Vec<f64>) {
     let own_s = |c: &Counts, slow: f64| c.application_s / slow - hidden_s * c.busy_interrupts;
     trials.map(|(c, slow)| (vec![c.delivered, c.wakeups], own_s(c, slow))).unzip()
 }
 
-/// True if interrupts began most polls. If NAPI polls without interrupts, as in ksoftirqd, the application's losses are
-/// not caused by interrupts.
+/// True if interrupts began most polls. If NAPI polls without interrupts, as in ksoftirqd, it is not interrupts that
+/// take the application's time.
 fn mostly_interrupted(counts: &Counts) -> bool {
     counts.busy_interrupts > 0.0 && counts.busy_interrupts >= MOSTLY * counts.polls
 }
@@ -58,8 +59,8 @@ fn mostly_interrupted(counts: &Counts) -> bool {
 /// Cost of an interrupt to the application it interrupts, beyond its handler: median over the trials; `None` without
 /// such trials.
 ///
-/// With a NIC, only a few interrupts fall into the milliseconds of work. If the CPU is a tenth slower than before the
-/// trial, as emulated CPUs can be, each interrupt would seem to cost tens of microseconds. With a NIC, the work is
+/// With a NIC, only a few interrupts fall into the milliseconds of work. If the CPU were a tenth slower than in earlier
+/// trials, as emulated CPUs can be, each interrupt would seem to cost tens of microseconds. With a NIC, the work is
 /// therefore compared with its uninterrupted time in the same trial, and the time to read the packet is added.
 pub fn hidden(seen: &Seen, base: &TrialShape) -> Result<Option<Figure>, CalibrationError> {
     let configured_s = base.work_s + BLOCKED_WORK_S;

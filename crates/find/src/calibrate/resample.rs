@@ -9,15 +9,14 @@ use super::{Resampled, Seen, describe};
 use netcliff_stats::chance::Chance;
 use netcliff_trial::trial::TrialShape;
 
-/// Number of draws: 2.5 % at each end are five draws.
+/// Number of draws: at each end of a 95 % interval, 2.5 % of the draws (five) lie outside.
 const RESAMPLES: usize = 200;
-/// Smallest number of the [`RESAMPLES`] draws that must determine the costs: with fewer, the remaining draws are a
-/// biased sample.
+/// Smallest number of the [`RESAMPLES`] draws that must determine the costs: if fewer do, they are a biased sample.
 const ENOUGH: usize = 180;
 /// Correlation above which two costs can hardly be separated.
 const HARDLY_APART: f64 = 0.9;
 
-/// Bootstrap replicates of the host. All costs of a replicate are from the same draw, so that their correlation is
+/// Bootstrap replicates of the host. All costs of a replicate come from one draw, so that their correlation is
 /// preserved. Empty if too few draws determine the costs.
 pub fn hosts(seen: &Seen, base: &TrialShape, calibrated: &Host) -> Vec<Resampled> {
     let mut chance = Chance::new(base.seed);

@@ -5,7 +5,7 @@ use netcliff_core::verdict::TesterCounts;
 use netcliff_trial::bench::{Handlers, PollTime, SenderCeiling, Slots};
 use netcliff_trial::trial::{Outside, TrialSpec};
 
-/// A host whose costs are known exactly: counts follow from the load without noise.
+/// A host whose costs are known exactly: the counts of a trial follow from its load, without noise.
 pub struct Exact {
     pub metered: bool,
     /// Durations of softirqs and handlers, interrupt latency, and time of the application, relative to the constants.
@@ -13,12 +13,12 @@ pub struct Exact {
     pub handler: f64,
     pub latency: f64,
     pub application: f64,
-    /// Increase of a poll's time per packet, as a multiple of a packet's time: models a host whose polls of many
-    /// packets are the delayed ones.
+    /// Factor on the time of a packet in a poll's duration, but not in the total softirq time: models a host whose
+    /// polls of many packets are the delayed ones.
     pub held_up: f64,
     /// Time from the start of a poll to its first packet (s), if the meter reports it.
     pub look_s: Option<f64>,
-    /// Interrupts per poll that find NAPI polling.
+    /// Interrupts per poll that arrive while NAPI polls.
     pub echoes: f64,
     /// Share of the time in the timer's interrupts, if the meter distinguishes them from the device's.
     pub ticks: Option<f64>,
@@ -111,7 +111,8 @@ impl Bench for Exact {
             _ => (packets, service_s, 0.0),
         };
         let busy = polls - wakeups;
-        // If the work's own time is reported, reading is counted in addition to it.
+        // If `ticks` is set, the meter also reports the uninterrupted time of the work, and the time to read a packet
+        // comes in addition to it.
         let own_s = if blocked && self.ticks.is_none() { 0.0 } else { APPLICATION_S };
         let each_s = own_s + spec.shape.work_s + cold_s + APPLICATION_PER_BYTE_S * (bytes - 64.0);
         let cell = |packets: f64, from_idle: bool| PollTime {
@@ -200,7 +201,7 @@ pub fn base() -> TrialShape {
 /// A cost as estimated, and its true value [s].
 type Known = (&'static str, f64, f64);
 
-/// Costs of a host whose packets are warm.
+/// Costs of a host whose packets are still in the CPU's caches when they are read.
 fn warm_costs(host: &Host) -> [Known; 5] {
     [
         ("protocol", host.protocol_s, PROTOCOL_S),
@@ -244,8 +245,8 @@ fn known_costs_are_found_again() {
     assert!(host.validate().is_ok());
 }
 
-/// If a delayed poll takes the packets that arrive during the delay, its time rises by far more than a packet takes;
-/// then the trials' total softirq time is used. Interrupts during polls take their time from it, too.
+/// If a delayed poll takes the packets that arrive during the delay, its time per packet is far longer than a packet
+/// takes; then the trials' total softirq time is used. Interrupts during polls take their time from the polls, too.
 #[test]
 fn polls_that_were_held_up_do_not_decide() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
@@ -322,8 +323,8 @@ fn behind_a_nic_the_costs_are_those_of_warm_packets() {
     assert!(is_warm(&counts(280e3)) && !is_warm(&counts(290e3)) && !is_warm(&counts(560e3)));
 }
 
-/// Interrupts of the timer do not count as the device's handlers; their time lengthens everything else, also on a
-/// slower host.
+/// Interrupts of the timer do not count as interrupts of the device; their time lengthens everything that they
+/// interrupt, also on a slower host.
 #[test]
 fn the_timer_lengthens_what_it_interrupts() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };
@@ -344,8 +345,8 @@ fn the_timer_lengthens_what_it_interrupts() {
     near(&calibrated.at_speed_of(&[by_one], 0.0).unwrap().calibration.host, 1.5 / (1.0 - 0.08));
 }
 
-/// The time of a poll after its first packet is attributed to the NIC's masking, and an equal part of an interrupt,
-/// too, at any speed of the parts. The sums of costs do not change.
+/// The time of a poll after its first packet is attributed to the NIC's masking, and so is an equal part of an
+/// interrupt's time, at any speed of the parts. The sums of costs do not change.
 #[test]
 fn what_follows_the_first_packet_of_a_poll_is_masking() {
     let plan = Plan { rounds: 2, rough_pps: 400e3, backlog: false };

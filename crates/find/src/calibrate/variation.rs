@@ -1,25 +1,25 @@
 //! Variation of a packet's protocol time, from polls that took the same number of packets.
 //!
 //! If packets take independent times, each further packet of a poll adds the variance of one packet's time to the
-//! variance of the poll's time: this variance is a line over the number of packets. A pause within one poll makes the
-//! variance for this number of packets many times larger. As pauses are modelled separately, the slope of the line is
-//! the median over all pairs of sizes (Theil 1950, Sen 1968), which a few such sizes hardly change; the result is the
-//! median over the trials.
+//! variance of the poll's time, so this variance is a straight line over the number of packets. A pause within one poll
+//! makes the variance for its number of packets many times larger. Pauses are modelled separately, so the slope of the
+//! line is the median over all pairs of poll sizes (Theil 1950, Sen 1968), which a few such sizes hardly change; the
+//! result is the median over the trials.
 
 use netcliff_core::{Figure, Service};
 
 use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, PollTime};
 
-/// Fewest polls of a size for a usable variance.
+/// Smallest number of polls of a size for a usable variance.
 const FEWEST_POLLS: f64 = 30.0;
-/// Smallest number of different poll sizes for an estimate, so that one size with a pause in it does not decide.
+/// Smallest number of different poll sizes for an estimate, so that a single size with a pause in it does not decide.
 const FEWEST_KINDS: usize = 4;
 /// Largest number of packets of a poll that is used: the meter counts larger polls of different sizes together.
 const LARGEST_POLL: f64 = 64.0;
 /// Times with more Erlang stages are drawn as constants.
 const MOST_STAGES: f64 = 64.0;
-/// Coefficients of variation up to this count as exponential.
+/// Largest coefficient of variation that counts as exponential; above it, times are hyperexponential.
 const LITTLE_ABOVE_ONE: f64 = 1.1;
 
 /// Coefficient of variation of a packet's protocol time, whose mean is `protocol_s` (s); `None` if there are too few
@@ -30,9 +30,9 @@ pub fn of(trials: &[Counts], protocol_s: f64) -> Option<Figure> {
     stats::median(&each)
 }
 
-/// A distribution with this coefficient of variation that can be drawn quickly: Erlang below 1, hyperexponential above.
-/// The cliff hardly depends on the distribution (docs/theory/application.md), and lognormal times slow the simulator
-/// down five times.
+/// Returns a distribution with this coefficient of variation that can be drawn quickly: Erlang below 1,
+/// hyperexponential above. The cliff hardly depends on the distribution (docs/theory/application.md), and lognormal
+/// times would slow the simulator down by a factor of five.
 pub fn times(variation: f64) -> Service {
     let stages = (1.0 / variation.powi(2)).round();
     if stages > MOST_STAGES {
@@ -46,9 +46,9 @@ pub fn times(variation: f64) -> Service {
     }
 }
 
-/// Converts `packet`, the coefficient of variation of a packet's time, to the coefficient for a poll of several packets
-/// (`protocol_s` each) with its overhead `poll_s`. All times are drawn with the result. If a packet is a small part of
-/// a poll, the packet's own variation would give polls many times their mean.
+/// Converts `packet`, the coefficient of variation of a packet's time, to the coefficient of the time of a poll of
+/// several packets (`protocol_s` each) with its overhead `poll_s`. All times are drawn with the result. If a packet is
+/// a small part of a poll, its own coefficient would give polls of many times their mean.
 pub fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
     packet * protocol_s * POLL_PACKETS.sqrt() / poll_s.hypot(protocol_s * POLL_PACKETS.sqrt())
 }
@@ -77,8 +77,9 @@ mod tests {
     use super::*;
     use netcliff_stats::chance::Chance;
 
-    /// Polls of `1..=kinds` packets, 400 each. Packets take 1 us with this coefficient of variation (gamma, as sums of
-    /// exponentials), after 0.5 us for the poll. For every sixth size one poll also contains a pause of 200 us.
+    /// Polls of `1..=kinds` packets, 400 of each size. A poll takes 0.5 us plus 1 us per packet on average; a packet's
+    /// time is the sum of `stages` exponential times, so its coefficient of variation is 1 / sqrt(`stages`). For every
+    /// sixth size one poll also contains a pause of 200 us.
     fn trial(stages: u32, kinds: u32, chance: &mut Chance) -> Counts {
         let mut kind = |packets: u32| {
             let mut time_s = || {

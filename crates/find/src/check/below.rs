@@ -1,9 +1,10 @@
-//! Loads below the cliff of a device's check: measured, and computed by the engines.
+//! Loads below the cliff, for a check of a device: measured, and computed by the engines.
 //!
 //! The speed of a host can change from one minute to the next: an emulated CPU needed 19 us per packet at three
 //! quarters of a cliff that was measured with 9.5 us per packet (docs/accuracy.md). So each load is computed at the
-//! speed of its own trials: with times of packets, polls, interrupts and the application relative to calibration's for
-//! the same counts. The numbers of interrupts, and of packets per poll, are predicted by the engines.
+//! speed of its own trials: the costs of packets, polls, interrupts and the application are scaled by the ratio of the
+//! trials' CPU time to the time that the calibrated costs predict for the trials' counts. The numbers of interrupts and
+//! of packets per poll are predicted by the engines.
 
 use netcliff_core::EngineKind;
 use netcliff_core::finding::SweepPoint;
@@ -18,8 +19,8 @@ use crate::calibrate::is_warm;
 use netcliff_trial::bench::{Bench, Counts, Observation};
 use netcliff_trial::trial::{TrialError, TrialShape};
 
-/// Largest loss of a trial from which latency or speed is estimated: with a full ring, polls find the same packets
-/// whenever they begin.
+/// Largest loss of a trial from which latency or speed is estimated: if the ring is full, the number of packets in a
+/// poll does not depend on when the poll begins.
 const TELLING_LOSS: f64 = 0.01;
 
 /// The predictor for a check, and a function that returns it scaled to the speed of given trials.
@@ -43,7 +44,7 @@ impl Predicted<'_> {
     }
 }
 
-/// The counts of a trial from which interrupt latency and speed can be estimated; `None` for other trials.
+/// The counts of a trial, if interrupt latency and speed can be estimated from them; `None` otherwise.
 fn telling(seen: &Observation) -> Option<Counts> {
     seen.counts.clone().filter(|_| seen.void().is_none() && seen.loss() <= TELLING_LOSS)
 }
@@ -51,7 +52,7 @@ fn telling(seen: &Observation) -> Option<Counts> {
 /// A load (pps) and the trials at this load.
 pub(super) type Observed = (f64, Vec<Observation>);
 
-/// Measures the device at the requested loads, otherwise at shares of its cliff.
+/// Measures the device at the requested loads, or at shares of its cliff if none were requested.
 pub(super) fn observed(
     bench: &mut dyn Bench,
     shape: &TrialShape,
@@ -82,8 +83,8 @@ pub(super) fn points(observed: &[Observed], predicted: Option<&Predicted<'_>>, a
     points
 }
 
-/// Describes the lowest load below the cliff at which more than `target` of the packets were lost: the ascending search
-/// for the lowest cliff tries only some loads.
+/// Describes the load below the cliff that lost most, if it lost more than `target`. Such a load is possible because
+/// the search for the lowest cliff tries only some loads. `None` if no load below the cliff lost more.
 pub(super) fn losing(points: &[SweepPoint], cliff_pps: f64, target: f64) -> Option<String> {
     let loss = |point: &SweepPoint| point.outcome.loss_fraction.map_or(0.0, |loss| loss.value);
     let measured = points.iter().filter(|point| point.engine == EngineKind::Wire && point.load_pps < cliff_pps);

@@ -29,10 +29,7 @@ pub(super) fn figures_of_an_adaptive_driver(settings: &[Wanted]) -> Option<Strin
 }
 
 impl Device<'_> {
-    /// Applies the settings to the scheme; settings that no engine has are noted.
-    ///
-    /// # Errors
-    /// Why nothing can be predicted.
+    /// Applies the settings to the scheme. Settings that no engine models are added to `notes`.
     pub fn set_in(&self, napi: &mut Napi, settings: &[Wanted], notes: &mut Vec<String>) -> Result<(), String> {
         napi.backlog = self.backlog;
         if self.backlog {

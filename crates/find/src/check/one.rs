@@ -33,7 +33,7 @@ pub(super) fn one(
     let Predicted { mut computed, notes, unpredicted } =
         setup.predicted(options, plan, &basis.calibrated, finding, device);
     let shape = setup.shape(options, plan);
-    // Larger frames take more of the socket's memory: its capacity in packets is measured, not predicted.
+    // Larger frames take more of the socket's memory, so the number of packets that fit is measured, not predicted.
     if let Some(packets) = bench.socket_capacity(&shape).map_err(message)? {
         computed.host.socket_buffer = packets.round() as u64;
     }
@@ -107,7 +107,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Estimated capacity of this set-up (pps): the calibrated set-up's, but at most 5 % above the expected cliff.
+    /// Estimated capacity of this set-up (pps): the capacity of the calibrated set-up, but at most 5 % above the
+    /// expected cliff.
     fn capacity_pps(&self) -> f64 {
         self.asked.basis.capacity_pps.min(1.05 * self.expected_pps)
     }
@@ -133,12 +134,14 @@ impl One<'_> {
         self.at_speed(trials).map(|own| self.computed_with(&own))
     }
 
-    /// True if interrupt latencies are estimated: for a device, as a CPU's backlog has no interrupts of its own.
+    /// True if interrupt latencies are estimated: for a device that is predicted and does not use a CPU's backlog,
+    /// which has no NIC interrupts.
     fn is_timed(&self) -> bool {
         self.is_predicted && self.device.is_some_and(|device| !device.backlog)
     }
 
-    /// Interrupt latencies estimated from trials below the cliff, or else the latencies from the calibration.
+    /// Interrupt latencies estimated from trials below the cliff; if these give none, the latencies from the
+    /// calibration. Empty if latencies are not estimated.
     fn timing(&self, computed: &Predictor, below: &[Observation]) -> Timing {
         if !self.is_timed() {
             return Timing::default();
@@ -166,7 +169,7 @@ impl One<'_> {
         if !self.is_timed() {
             return (present, timing);
         }
-        // This predictor uses the latencies known before, not the new estimates.
+        // This predictor uses the latencies estimated before the search.
         let computed = |own: &Calibrated| Predictor { timing: timing.clone(), ..self.computed_with(own) };
         let at_speed_of = |trials: &[Counts]| self.computed_at_speed(trials);
         let (present, estimates) =
@@ -176,11 +179,8 @@ impl One<'_> {
     }
 
     /// The host's own cliff, or else the cliff including disturbances (pps). Only the latter can be measured if the
-    /// host's CPU is often taken away, as in a guest under TCG. `None`: neither was measured, but the check is of a
-    /// NIC, whose loads below the cliff are useful without a cliff.
-    ///
-    /// # Errors
-    /// Neither cliff was measured, and the check is not of a NIC.
+    /// host's CPU is often paused from outside, as in a guest under TCG. `None`: neither was measured, but the check is
+    /// of a NIC, whose loads below the cliff are useful without a cliff.
     fn cliff_pps(&self, cliffs: &Cliffs) -> Result<Option<f64>, String> {
         match cliffs.own().or_else(|why| cliffs.experienced().map_err(|_| why)) {
             Ok(cliff) => Ok(Some(cliff.value)),

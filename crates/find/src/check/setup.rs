@@ -13,8 +13,8 @@ use crate::calibrate::Calibrated;
 use netcliff_trial::rig::RigOptions;
 use netcliff_trial::trial::TrialShape;
 
-/// One set-up: its differences from the calibrated one. Text form: `size=512B`, `work=2us`, `backlog=200`, `budget=64`,
-/// or a setting of the interface such as `rx-usecs=100`, several separated by commas.
+/// One set-up to check: its differences from the calibrated set-up. Text form: `size=512B`, `work=2us`, `backlog=200`,
+/// `budget=64`, or a setting of the interface such as `rx-usecs=100`, several separated by commas.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CheckSetup {
     name: String,
@@ -74,7 +74,7 @@ impl std::str::FromStr for CheckSetup {
 #[derive(Debug)]
 pub(super) struct Predicted {
     pub computed: Predictor,
-    /// Parts of the set-up that the prediction lacks, one sentence each.
+    /// Parts of the set-up that the prediction does not include, one sentence each.
     pub notes: Vec<String>,
     /// Why no engine can predict the set-up; `None`: an engine can.
     pub unpredicted: Option<String>,
@@ -91,8 +91,8 @@ impl CheckSetup {
         &self.settings
     }
 
-    /// True if the device behaves differently in this set-up: by a setting, or because an adaptive `rx-usecs` reaches
-    /// another value with another frame length.
+    /// True if the device may behave differently in this set-up: because of a setting, or because an adaptive
+    /// `rx-usecs` reaches another value with another frame length.
     pub(super) fn changes_device(&self) -> bool {
         !self.settings.is_empty() || self.frame_bytes.is_some()
     }

@@ -60,7 +60,7 @@ fn predicted(text: &str, nic: &Nic, backlog: bool) -> (String, Vec<String>, Opti
     )
 }
 
-/// Makes a check of this device on a fake host; also returns the reasons why engines have no cliff.
+/// Makes a check of this device on a fake host; also returns the engines that have no cliff, with their reasons.
 fn checked(
     text: &str,
     (options, searches): (&FindOptions, u32),
@@ -97,7 +97,7 @@ fn settings_are_read_and_refused_with_the_accepted_form() {
     }
 }
 
-/// The value in force counts, not the requested one: here the driver chose 102 instead of 100.
+/// The value in effect counts, not the requested one: here the driver chose 102 instead of 100.
 #[test]
 fn moderation_is_what_the_driver_made_of_it() {
     let timer = nic("mlx5_core", &[("rx-usecs", 102), ("rx-frames", 32)]);
@@ -146,7 +146,8 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     };
     let (check, why) = run("rx-usecs=100", &timer);
     assert!(why.is_empty(), "{why:?}");
-    // A simulation of a million packets gives 532 kpps; the few packets here do not fill a socket of 5041.
+    // With a million packets the simulator gives 532 kpps; the few packets of this test do not fill a socket of 5041
+    // packets.
     let model = check.cliff_pps.model.expect("a cliff").value;
     assert!((0.85..1.15).contains(&(model / 532e3)), "{model}");
     assert!(check.cliff_pps.sim.is_some_and(|cliff| cliff.value > 50e3), "{:?}", check.cliff_pps);
@@ -160,7 +161,7 @@ fn a_check_of_moderation_is_predicted_simulated_and_measured() {
     let interrupts = |point: &SweepPoint| point.outcome.interrupts_per_s.map_or(0.0, |figure| figure.value);
     let simulated = check.below.iter().filter(|point| point.engine == EngineKind::Sim);
     assert!(simulated.clone().all(|point| interrupts(point) > 100.0), "{:?}", check.below);
-    // Adaptive moderation: measured only, with the reason why nothing is predicted.
+    // Adaptive moderation is only measured, and the reason why nothing is predicted is reported.
     let adaptive = nic("mlx5_core", &[("rx-usecs", 8), ("adaptive-rx", 1)]);
     let (check, why) = run("adaptive-rx=on", &adaptive);
     assert_eq!((check.cliff_pps.model, check.cliff_pps.sim, check.delivered_at_2_pps.sim), (None, None, None));
@@ -240,8 +241,8 @@ fn a_loss_below_the_cliff_is_told() {
     assert_eq!(below::losing(&points[3..], 45e3, 1e-3), None, "above the cliff, or of an engine");
 }
 
-/// A host that delivers at most half of the packets in the band of loads `band_pps`, and all packets at loads above the
-/// band up to its capacity.
+/// A host that delivers half of the packets at loads in the band `band_pps`, and all packets at loads above the band up
+/// to its capacity.
 fn passes_over(host: Fake, band_pps: std::ops::Range<f64>) -> impl Bench {
     let observe = move |host: &mut Fake, spec: &TrialSpec, metered| {
         let capacity_pps = host.capacity_pps;
@@ -274,8 +275,8 @@ fn of_a_device_with_two_cliffs_the_lower_one_counts() {
     assert!(usual.notes.is_empty() && lower.notes.is_empty(), "{:?} {:?}", usual.notes, lower.notes);
 }
 
-/// A CPU that is paused in most slots has only a cliff including disturbances; the report has the reason why the own
-/// cliff is missing.
+/// A host whose CPU is paused in most time slots has only a cliff including disturbances; the report has the reason why
+/// the host's own cliff is missing.
 #[test]
 fn a_check_without_a_cliff_of_its_own_has_the_one_as_experienced() {
     let gap = nic("ice", &[("rx-usecs", 100)]);

@@ -1,7 +1,7 @@
-//! Where a search for the lowest load with losses begins. Loss need not rise with the load: with a NIC an application
-//! can starve behind softirqs that run on interrupts, but lose nothing at a higher load, where ksoftirqd polls. A
-//! search that begins at the higher load would miss the lower loads with losses, but RFC 9971 asks for the lowest load
-//! with losses (the relevant upper bound).
+//! Trials at rising loads before a search for the lowest load with losses. Loss need not rise with the load: with a NIC
+//! an application can starve behind softirqs that run on interrupts, but lose nothing at a higher load, where ksoftirqd
+//! polls. A search that begins at the higher load would miss the lower loads with losses, but RFC 9971 asks for the
+//! lowest load with losses (the relevant upper bound).
 
 use super::Question;
 use crate::reading;
@@ -9,13 +9,16 @@ use netcliff_mlrsearch::trial::{Answer, Range};
 use netcliff_trial::bench::{Bench, Observation};
 use netcliff_trial::trial::{TrialError, TrialShape};
 
-/// First load, bound of the last load, and ratio of consecutive loads; the first two relative to the expected cliff.
+/// First load, relative to the expected cliff.
 const FIRST: f64 = 0.2;
+/// Upper limit of the loads, relative to the expected cliff.
 const LAST: f64 = 4.0;
+/// Ratio of consecutive loads.
 const STEP: f64 = 1.2;
-/// A load counts as losing if this number of trials in a row lose, as one may have been disturbed. Void trials are
-/// repeated as often.
+/// Number of valid trials that must lose at a load for the load to count as losing, because one of them may have been
+/// disturbed.
 const TRIALS: u32 = 2;
+/// Number of void trials at a load that are repeated.
 const VOID_REPEATS: u32 = 2;
 
 /// Trials at rising loads.
@@ -27,10 +30,7 @@ pub struct Climb {
 }
 
 impl Climb {
-    /// Makes trials at rising loads until one loses.
-    ///
-    /// # Errors
-    /// A trial failed.
+    /// Makes trials at rising loads until a load counts as losing.
     pub fn of(bench: &mut dyn Bench, question: &Question) -> Result<Self, TrialError> {
         let range = question.range;
         let mut climb = Self { losing_pps: None, trials: Vec::new() };
@@ -59,7 +59,8 @@ impl Climb {
         }
     }
 
-    /// True if the trials of a load lose more than the target.
+    /// True if [`TRIALS`] valid trials of a load lose more than the target; false as soon as one loses no more, or if
+    /// too many trials are void.
     fn loses(&mut self, bench: &mut dyn Bench, question: &Question, rate_pps: f64) -> Result<bool, TrialError> {
         let (mut lost, mut void) = (0, 0);
         while lost < TRIALS && void <= VOID_REPEATS {

@@ -1,17 +1,17 @@
-//! [`open()`]: why searches have no bound on one side, in words.
+//! Describes in words why searches have no bound on one side ([`open()`]).
 
 use netcliff_core::units;
 
 use super::{Search, bracket, of};
 use netcliff_mlrsearch::End;
 
-/// Share of the highest load above which a sender counts as being at its maximum. The highest load was measured without
-/// work for the host; with a working host the sender reaches slightly less. A sender that is delayed by other programs
-/// or a hypervisor may stop anywhere.
+/// Share of the highest load above which a sender counts as being at its maximum. The highest load was measured while
+/// the host did no work; with a working host the sender reaches slightly less. A sender that is delayed by other
+/// programs or a hypervisor may stop at any load.
 const AT_CEILING: f64 = 0.8;
 
-/// How a search ended. If the sender fell behind far below its maximum, the sender was not the limit: the trials above
-/// were void.
+/// Returns how a search ended. If the sender fell behind far below its maximum, the sender's rate was not the limit:
+/// the trials at higher loads were void.
 pub(super) fn end(search: &Search, ceiling_pps: f64) -> Option<End> {
     let found = of(&search.searched)?;
     let at_ceiling = found.lower_pps.is_some_and(|lower_pps| lower_pps >= AT_CEILING * ceiling_pps);
@@ -21,9 +21,9 @@ pub(super) fn end(search: &Search, ceiling_pps: f64) -> Option<End> {
     })
 }
 
-/// Describes the bound that exists, and why at least half of the searches are open on one side: each reason with its
-/// number of searches. All pages and messages describe a missing cliff in these words. `highest`: (highest load of the
-/// question (pps), whether `--max-rate` limits it).
+/// Describes the bound that exists, and why the searches that lack a bound do so: each reason with its number of
+/// searches. Used where at least half of the searches lack the same bound. All pages and messages describe a missing
+/// cliff in these words. `highest`: (highest load of the searches (pps), whether `--max-rate` limits it).
 pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, highest: (f64, bool)) -> String {
     let mut reasons: Vec<(String, usize)> = Vec::new();
     for search in searches {
@@ -46,7 +46,7 @@ pub(super) fn open(searches: &[Search], low: Option<f64>, high: Option<f64>, hig
     format!("{bound}{}", each.join("; "))
 }
 
-/// Why a search has no bound on one side; `None`: it has both.
+/// Why a search lacks a bound; `None`: it has both.
 fn why_open(search: &Search, (ceiling_pps, limited): (f64, bool)) -> Option<String> {
     if let (Some(_), Some(_)) = bracket(&search.searched) {
         return None;

@@ -55,8 +55,8 @@ fn pauses_count_as_far_as_they_lie_within_their_trials() {
     assert!(simulated.spans_s.len() == 1 && (simulated.spans_s[0].1 - 4e-3).abs() < 1e-9, "{simulated:?}");
 }
 
-/// If more than half of the trials are without a pause, the cliff is the host's own, including its interval; if all
-/// have one of 5 ms, the cliff is the load that fills the ring during it, and slightly more.
+/// If more than half of the trials are without a pause, the cliff is the host's own cliff, including its interval. If
+/// all have a pause of 5 ms, the cliff is the load that fills the ring during the pause, or slightly more.
 #[test]
 fn the_share_of_the_trials_decides() {
     let goal = Goal { loss_ratio: 1e-4, ..quick() };
@@ -76,9 +76,9 @@ fn the_share_of_the_trials_decides() {
     assert!(half.low < 0.6 * CAPACITY_PPS && half.high > CAPACITY_PPS);
 }
 
-/// Equal trials leave no uncertainty about the pauses. What remains is the interval of the own cliff. The interval of
-/// the cliff with pauses is at least as wide as the part of it that the own cliff causes: with an own cliff a tenth
-/// higher, the same pause leaves a shorter queue.
+/// With equal trials, the choice of trials adds no uncertainty; only the interval of the own cliff remains. The
+/// interval of the cliff with pauses is at least as wide as the part that the own cliff causes: with an own cliff a
+/// tenth higher, the same pause leaves a shorter queue.
 #[test]
 fn the_own_cliff_s_interval_is_in_that_with_pauses() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -99,8 +99,8 @@ fn the_own_cliff_s_interval_is_in_that_with_pauses() {
     assert!(reach.0 > reach.1 - 1e-6 && reach.0 < 1.1, "{reach:?}");
 }
 
-/// Without pauses, the simulation returns the own cliff unchanged; with pauses it agrees with the model, except for the
-/// queue that exists before a pause.
+/// Without pauses, the simulation returns the own cliff unchanged; with pauses it agrees with the model within a tenth.
+/// The difference is due to the queue that exists before a pause.
 #[test]
 fn simulation_and_paper_agree() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -119,8 +119,8 @@ fn simulation_and_paper_agree() {
     assert_eq!(in_simulation(&computed(), &own(CAPACITY_PPS), &measured, &goal, &stop).unwrap(), None);
 }
 
-/// With an application, packets of a pause wait in the socket, not in the ring: two consecutive pauses do not add up
-/// there.
+/// With an application, packets that arrived during a pause wait in the socket, not in the ring: two consecutive pauses
+/// do not add up in the ring.
 #[test]
 fn with_an_application_simulation_and_paper_agree() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -142,8 +142,9 @@ fn with_an_application_simulation_and_paper_agree() {
     assert!(lost < 1e-6, "{lost}");
 }
 
-/// Pauses occur in bursts, and two of three trials have none: the typical trial has none, by simulation and by the
-/// model. The same holds for trials that other tasks visit, if softirqs and socket bridge the time they take.
+/// Pauses occur in bursts, and two of three trials have none, so the median trial has none, by simulation and by the
+/// model. If other tasks run in all trials, simulation and model still agree, and the cliff falls by less than 30 %,
+/// because softirqs and socket bridge the time that the tasks take.
 #[test]
 fn a_minority_of_disturbed_trials_leaves_the_cliff_in_simulation() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -167,8 +168,8 @@ fn a_minority_of_disturbed_trials_leaves_the_cliff_in_simulation() {
     assert!(paper.value > 0.7 * own.value, "{paper:?}");
 }
 
-/// A fake host with pauses: the load at which half of its trials lose more than the target is predicted from the pauses
-/// of its searches' trials.
+/// On a fake host with pauses, the model predicts from the pauses of the searches' trials the load at which half of the
+/// host's trials lose more than the target.
 #[test]
 fn what_a_host_with_pauses_shows_is_predicted() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };
@@ -193,8 +194,9 @@ fn what_a_host_with_pauses_shows_is_predicted() {
                 by_model(&computed(), &own, &measured, &goal).expect("trials").value / low
             })
             .collect();
-        // Five searches each, with random pauses: a run differs by up to a fifth. The combined uncertainty of the
-        // median must include the true value within 5 %, which is the error of the quantile of so few trials itself.
+        // Each run has five searches and random pauses, so runs differ by up to a fifth. The interval of the median
+        // over the runs must overlap 0.95 to 1.05 of the true value: the quantile of so few trials itself has an error
+        // of 5 %.
         let median = stats::median(&over).expect("25 runs");
         let open = median.interval.expect("of 25");
         assert!(open.low < 1.05 && open.high > 0.95, "{pauses:?}: {median:?} of {over:?}");
@@ -209,13 +211,13 @@ fn the_budget_counts_the_pauses_that_were_longer() {
     assert_eq!(told, [(0.5, Buffer::Ring, Some(0)), (0.9, Buffer::Ring, Some(1))]);
     assert!((found[1].longest_s - 1000.0 / 342e3).abs() < 1e-12);
     assert_eq!(budget(&computed(), 380e3, None)[0].longer, None);
-    // A host that cannot serve the load survives no pause.
+    // If the host cannot serve the load, no pause is without loss.
     assert!(budget(&computed(), 1e6, None).is_empty());
 }
 
-/// With a full socket a packet costs a quarter more. If each trial has a visit that fills the socket, the own cliff is
-/// the load at which it becomes empty again; without visits it is the undisturbed cliff. A host whose packets cost the
-/// same with a full socket is not affected.
+/// With a full socket a packet costs a quarter more. If in each trial another task runs until the socket is full, the
+/// own cliff is the load at which the socket becomes empty again; without other tasks it is the undisturbed cliff. If
+/// packets cost the same with a full socket, the own cliff falls by less than 3 %.
 #[test]
 fn what_a_disturbance_leaves_behind_lowers_the_own_cliff() {
     let goal = Goal { loss_ratio: 1e-3, ..quick() };

@@ -12,16 +12,16 @@ use netcliff_stats as stats;
 use netcliff_trial::bench::{Counts, Visit};
 
 /// Accepted relative difference between the rate of the CPU's time stamp counter in a trial and its median over the
-/// run. In a trial of 0.1 s the rate is read with an error of 1e-5.
+/// run. In a trial of 0.1 s the rate is known to 1e-5.
 const STEADY_RATE: f64 = 1e-4;
-/// Shortest time that counts as a suspended machine (s): the clocks are read microseconds apart.
+/// Shortest time (s) that counts as a suspension of the machine: the clocks are read microseconds apart.
 const LEAST_SUSPEND_S: f64 = 1e-3;
 /// Fewest trials with a speed from which drift is computed.
 const FEWEST_SPEEDS: usize = FEWEST;
 
 impl Recorder<'_> {
-    /// Disturbances from outside; `left_out`: share of the searches' time slots that the host's own cliff excludes.
-    /// `None` before the first trial.
+    /// Disturbances from outside; `left_out`: share of the searches' time slots that the evaluation for the host's own
+    /// cliff excludes. `None` before the first trial.
     pub fn disturbance(&self, left_out: f64) -> Option<Disturbance> {
         if self.seen.is_empty() {
             return None;
@@ -48,7 +48,7 @@ impl Recorder<'_> {
         })
     }
 
-    /// Speed of the CPU; `None` if no trial measured it.
+    /// Speed of the CPU in the run's trials; `None` if no trial measured it.
     pub fn speed(&self) -> Option<Speed> {
         let at = |seen: &Seen| SpeedAt {
             at_s: seen.at_s,
@@ -100,7 +100,7 @@ impl Recorder<'_> {
     }
 }
 
-/// CPU time of each task, the longest first.
+/// CPU time of each task, longest first, at most [`MOST_TASKS`] tasks.
 fn tasks<'a>(visits: impl Iterator<Item = &'a Visit>) -> Vec<TaskTime> {
     let mut by_name: BTreeMap<&str, (u64, f64)> = BTreeMap::new();
     for visit in visits {

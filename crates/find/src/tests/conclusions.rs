@@ -1,4 +1,4 @@
-//! Conclusions from figures: merged repeats, contradictions, bottleneck.
+//! Tests of the conclusions from measured figures: merged repeats, contradictions, bottleneck.
 
 use netcliff_core::finding::SweepPoint;
 use netcliff_core::{CpuShares, EngineKind, Figure, Finding, Latency, Loss, Outcome, binding};

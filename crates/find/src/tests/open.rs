@@ -4,9 +4,9 @@ use super::*;
 use crate::fake::Through;
 use netcliff_trial::bench::Highest;
 
-/// A host whose sender is delayed by another program above the load `above_pps`, far below the sender's ceiling. It
-/// then sends only `offered_share` of the frames. `late`: some frames leave late, and their lateness may have caused
-/// losses.
+/// A host whose sender is delayed by another program at loads above `above_pps`, far below the sender's ceiling. The
+/// sender then sends only `offered_share` of the frames. `late`: some frames leave late, and their lateness may have
+/// caused losses.
 fn held_up(host: Fake, above_pps: f64, offered_share: f64, late: bool) -> impl Bench {
     let observe = move |host: &mut Fake, spec: &TrialSpec, metered| {
         let mut observation = host.observe(spec, metered)?;
@@ -61,7 +61,7 @@ fn void_trials_are_no_ceiling_of_the_sender() {
         let bounds = cliffs.summary().unwrap().own;
         assert!(bounds.lower_pps.is_some_and(|pps| pps < 118e3) && bounds.upper_pps.is_none(), "{bounds:?}");
         let ends: Vec<&str> = bounds.searches.iter().map(|search| search.end.as_str()).collect();
-        // A search that spent its time on void trials does not end by itself.
+        // A search that spent its time on void trials ends out of time.
         assert!(ends.contains(&"above-void"), "{ends:?}");
         assert!(ends.iter().all(|end| ["above-void", "out-of-time"].contains(end)), "{ends:?}");
     }

@@ -44,8 +44,8 @@ fn the_costs_of_each_trial_tell_a_slower_host() {
         recorder.observe(&TrialShape { frame_bytes: 1518, ..shape.clone() }.at(150e3), true).unwrap();
         recorder.observe(&shape.clone().at(900e3), true).unwrap();
     }
-    // Numbers of the trials that count: 0 to 4 (median 2); 100, 103, 106, 109, 112 and the second trial after each of
-    // these (median 107).
+    // Numbers of the trials whose costs count: 0 to 4 (median 2) in calibration; 100, 103, 106, 109, 112 and the second
+    // trial after each of these (median 107) in the searches.
     let [first, then] = [2.0, 107.0].map(|number| 1.0 / (1.0 - 0.1 * number / 100.0));
     let told = |stage: &str| {
         let trials = recorder.speed().unwrap().trials;

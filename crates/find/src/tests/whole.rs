@@ -126,7 +126,7 @@ fn a_loss_below_a_packet_of_a_trial_is_refused_before_it_is_searched() {
     assert!(finding.searches.is_none() && fake.trials < 30, "{} trials", fake.trials);
 }
 
-/// Pauses of 2 ms on average every 0.1 s, that is 1 / 0.102 per second and 1.96 % of the time. Count and total are sums
+/// Pauses of 2 ms on average, every 0.1 s: 1 / 0.102 per second and 1.96 % of the time. Their number and total are sums
 /// of independent terms; deviations up to ten standard deviations are accepted (false alarm below 1e-20).
 #[test]
 fn a_run_tells_the_pauses_it_had() {
@@ -159,8 +159,8 @@ fn a_run_without_pauses_says_that_there_were_none() {
     assert!(blind.missing.iter().any(|missing| missing.figure == FigurePath::Whole(WholeFigure::HostPauses)));
 }
 
-/// The fake loses 10 % of its speed over 100 trials that take almost no time. The fitted line is over time, and the
-/// trials are not evenly spaced in time, so that only its sign and order of magnitude are asserted.
+/// The fake loses 10 % of its speed per 100 trials, which take almost no time. The line is fitted over time, and the
+/// trials are not evenly spaced in time, so only its sign and order of magnitude are asserted.
 #[test]
 fn a_run_tells_its_drift() {
     let mut drifting = Fake { drift: -0.1, ..host(3) };
@@ -180,7 +180,7 @@ struct Metered(Fake);
 impl Bench for Metered {
     fn observe(&mut self, spec: &TrialSpec, metered: bool) -> Result<Observation, TrialError> {
         let observed = self.0.observe(spec, metered)?;
-        // 490 kpps fills the socket of the other fake host ([`Exact`]).
+        // The socket of the other fake host ([`Exact`]) is full at 490 kpps, but not at 470 kpps.
         let rate_pps = if observed.loss() > 0.05 { 490e3 } else { spec.rate_pps.min(470e3) };
         let counts = Exact::default().observe(&spec.shape.clone().at(rate_pps), metered)?.counts;
         Ok(Observation { counts, ..observed })
@@ -203,7 +203,8 @@ impl Bench for Metered {
     }
 }
 
-/// A NIC's moderation is part of the scheme of the first prediction, of the simulation and of all points of the sweep.
+/// The first prediction, the simulation and all points of the sweep include a NIC's moderation, because it is part of
+/// the scheme.
 #[test]
 fn a_device_that_holds_interrupts_back_is_predicted_and_simulated_as_it_does() {
     let nic = Nic {
@@ -221,8 +222,8 @@ fn a_device_that_holds_interrupts_back_is_predicted_and_simulated_as_it_does() {
     assert!(finding.cliff_pps.wire.is_some() && finding.cliff_pps.sim.is_some(), "{:?}", finding.missing);
     let (model, sim) = (finding.cliff_pps.model.expect("a cliff").value, finding.cliff_pps.sim.expect("a cliff").value);
     assert!((model / sim - 1.0).abs() < 0.15, "{model} {sim}");
-    // At most one interrupt per 50 us with any engine; the model's chain of a gap is an approximation, with an error of
-    // at most 2 % here.
+    // No engine has more than one interrupt per 50 us; the model's Markov chain of a gap is an approximation, with an
+    // error of at most 2 % here.
     let by = |engine| finding.sweep.iter().filter(move |point| point.engine == engine);
     for (engine, bound) in [(EngineKind::Model, 20.4e3), (EngineKind::Sim, 20.1e3)] {
         let most = by(engine).filter_map(|point| point.outcome.interrupts_per_s).map(|figure| figure.value);

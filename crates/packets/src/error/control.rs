@@ -1,10 +1,10 @@
-//! What can fail between this host and an agent.
+//! Errors between this host and an agent.
 
 use super::Refusal;
 use std::io;
 
-/// Version of the control protocol; ends of different versions refuse each other, since a test that both interpret
-/// differently measures nothing.
+/// Version of the control protocol. Ends of different versions refuse each other, because a test that both interpret
+/// differently gives wrong results.
 pub const PROTOCOL: u16 = 2;
 
 /// A failure of the control channel.
@@ -81,7 +81,7 @@ pub enum ControlError {
         /// The other end.
         peer: String,
     },
-    /// The keys differ.
+    /// The keys of both ends differ.
     #[error("{peer} does not have the same key: copy the key file from one host to the other")]
     WrongKey {
         /// The other end.
@@ -111,7 +111,7 @@ pub enum ControlError {
         /// The agent's reason.
         message: Refusal,
     },
-    /// A message above the limit.
+    /// A message exceeds the size limit.
     #[error("{peer} sent a message of {bytes} bytes: at most {most} are taken")]
     TooLarge {
         /// The other end.
@@ -121,7 +121,7 @@ pub enum ControlError {
         /// The limit (bytes).
         most: usize,
     },
-    /// A message that cannot be read.
+    /// A message cannot be parsed.
     #[error("{peer} sent what is no message of the control protocol: {why}")]
     Malformed {
         /// The other end.
@@ -172,7 +172,7 @@ pub enum ControlError {
         #[source]
         source: io::Error,
     },
-    /// A key file that cannot be used.
+    /// A key file cannot be used.
     #[error("key file {path}: {why}")]
     Key {
         /// The file.
@@ -180,7 +180,7 @@ pub enum ControlError {
         /// What is wrong and how to fix it.
         why: String,
     },
-    /// An address that may not be listened on without a key.
+    /// The agent must not listen on this address without a key.
     #[error(
         "{address} can be reached from other hosts: give --key FILE (`netcliff agent --make-key FILE` writes one), or listen on 127.0.0.1 or [::1]"
     )]

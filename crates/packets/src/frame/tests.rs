@@ -76,7 +76,7 @@ fn frames_of_several_flows_are_drawn_and_carry_the_tag() {
             }
             assert_eq!(Header::parse(udp.payload(), 7).map(|header| header.sequence), Some(sequence));
         }
-        // The counts are binomial with mean 1000 and standard deviation 26; the seed is fixed.
+        // Each flow's count is binomial with mean 1000 and standard deviation 26; the seed is fixed.
         assert!(of_flow.iter().all(|frames| (900..1100).contains(frames)), "{of_flow:?}");
     }
     for (spec, word) in [
@@ -100,7 +100,7 @@ proptest! {
             let template = Template::new(&FrameSpec { run_id, ..spec(frame_bytes, checksum) }).expect("legal");
             let mut frame = template.bytes().to_vec();
             let header = Header { sequence, intended_ns };
-            // Stamp twice: a transmit buffer is stamped again and again.
+            // Stamp twice, because a transmit buffer is reused.
             template.stamp(&mut frame, &Header { sequence: 9, intended_ns: 9 });
             template.stamp(&mut frame, &header);
             prop_assert_eq!(frame.len() + 4, frame_bytes);

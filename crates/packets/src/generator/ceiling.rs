@@ -1,4 +1,4 @@
-//! The rate of the generator when nothing paces it.
+//! The highest rate of the generator: sends without a schedule.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use crate::port::SendOutcome;
 use crate::schedule::{Arrivals, Schedule};
 use crate::transmit::Method;
 
-/// Time from the order to send to the first frame \[ns\].
+/// Time from the command to the first frame \[ns\].
 const LEAD_NS: u64 = 20_000_000;
 /// Longest measurement \[s\].
 const LONGEST_S: f64 = 10.0;
@@ -20,9 +20,9 @@ const LONGEST_S: f64 = 10.0;
 /// The highest rate of the generator itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// How frames were handed over.
+    /// How frames were handed to the kernel.
     pub method: Method,
-    /// Frames offered per second, accepted by the receiver or not [packets/s].
+    /// Rate at which frames were offered, accepted or refused [packets/s].
     pub offered_pps: f64,
     /// What happened to the frames.
     pub frames: SendOutcome,
@@ -33,10 +33,10 @@ pub struct Ceiling {
 }
 
 /// Sends for `seconds` as fast as the generator can, in bursts of `max_burst`. With `config.most_pps`, sends on a
-/// schedule of that rate.
+/// schedule of that rate instead.
 ///
 /// The frames carry `config.frame.run_id`. Use another id than the measurement's, so that a sink counts them as
-/// foreign. The result depends on the receiver: a refused frame costs the sender more or less time than an accepted
+/// foreign. The result depends on the receiver, because a refused frame takes the sender another time than an accepted
 /// one.
 ///
 /// # Errors

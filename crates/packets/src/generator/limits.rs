@@ -1,4 +1,5 @@
-//! Limits of a generator: its highest rate, and how long it may send without a message from the end that requested it.
+//! Limits of a generator: its highest rate, and the time for which it may send without a message from the end that
+//! requested it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock;
 
-/// With a highest rate ([`super::GeneratorConfig::most_pps`]), frames that are late by up to this time may still be
-/// sent at any speed \[ns\]. Random arrivals are sometimes this far ahead of their mean rate.
+/// With a highest rate ([`super::GeneratorConfig::most_pps`]), the frames of this time may leave at any speed when the
+/// generator catches up \[ns\]. Random arrivals are sometimes this far ahead of their mean rate.
 pub const BUCKET_NS: u64 = 100_000_000;
 
-/// Relative amount by which a reserved share may exceed the rate that is left (rounding).
+/// Relative amount by which a reservation may exceed the rate that is left, because of rounding.
 const ROUNDING: f64 = 1e-9;
 
 /// The time until which a generator may send without a message from the end that requested it. Clones share this time.
@@ -25,7 +26,7 @@ impl Lease {
         lease
     }
 
-    /// Lets the lease expire `length_ns` from now.
+    /// Sets the lease to expire `length_ns` from now.
     pub fn extend(&self, length_ns: u64) {
         if let Some(until) = &self.0 {
             until.store(clock::monotonic_ns() + length_ns, Ordering::Relaxed);
@@ -39,12 +40,12 @@ impl Lease {
     }
 }
 
-/// The highest rate, by the generic cell rate algorithm (ITU-T I.371): each frame is due one gap after the previous
-/// frame, and may leave [`BUCKET_NS`] before it is due. Several generators can share one limit.
+/// A highest rate, enforced by the generic cell rate algorithm (ITU-T I.371): each frame is due one gap after the
+/// previous frame, and may leave [`BUCKET_NS`] before it is due. Several generators can share one limit.
 #[derive(Debug)]
 pub(super) struct Limit {
     gap_ns: f64,
-    /// When the next frame is due \[ns\], as the bits of a float.
+    /// Time at which the next frame is due \[ns\], as the bits of a float.
     next_ns: AtomicU64,
 }
 
@@ -76,7 +77,7 @@ impl Limit {
     }
 }
 
-/// The highest rate of all generators of an agent together, for each interface. Clones share it.
+/// The highest rate of all generators of an agent together, for each interface. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct RateLimits {
     most_pps: Option<f64>,
@@ -122,7 +123,7 @@ impl RateLimits {
     }
 }
 
-/// A generator's share of a common rate: the shared bucket, and a reservation that ends when this value is dropped.
+/// A generator's share of a common rate: the common limit, and a reservation that ends when this value is dropped.
 #[derive(Debug)]
 pub struct RateShare {
     pub(super) limit: Arc<Limit>,

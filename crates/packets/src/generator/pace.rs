@@ -1,4 +1,4 @@
-//! Sends frames by a schedule.
+//! Sends frames on schedule.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ struct Run<'a> {
     shared_limit: Option<Arc<Limit>>,
 }
 
-/// Sends every frame of the schedule that is due within the span. `clock` returns nanoseconds.
+/// Sends every frame of the schedule that is due within the span. `clock` returns the present time \[ns\].
 pub(super) fn follow(
     transmitter: &mut dyn Transmit,
     schedule: impl Iterator<Item = u64>,
@@ -89,7 +89,7 @@ pub(super) fn follow(
     Ok(run.report(times.peek().copied(), stopped)?)
 }
 
-/// Waits for a part of `ns`. Returns true if the thread slept.
+/// Spins once or sleeps for at most `ns`. Returns true if the thread slept.
 fn wait(ns: u64) -> bool {
     if ns > SPIN_NS {
         std::thread::sleep(std::time::Duration::from_nanos((ns - SPIN_NS).min(20_000_000)));
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Records a clock reading. Records a stall if the previous reading is more than [`STALL_NS`] ago.
+    /// Records a clock reading, and a stall if the previous reading is more than [`STALL_NS`] ago.
     #[inline]
     fn look(&mut self, now: u64) {
         self.config.heartbeat.beat(now);
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stages the frames that are due, up to one burst and up to what the rate limits allow.
+    /// Stages the frames that are due, at most one burst and at most the number that the rate limits allow.
     #[inline]
     fn stage_due(
         &mut self,
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stages up to `most` frames that are due, all of them inside or all of them outside the window.
+    /// Stages up to `most` frames that are due. All of them lie inside the window, or all outside.
     #[inline]
     fn stage(
         &mut self,
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Makes the report. `next_ns` is the intended time of the first frame that was not sent.
+    /// Makes the report. `next_ns` is the intended time of the first frame that was not sent; `None` if all were sent.
     fn report(self, next_ns: Option<u64>, stopped: bool) -> Result<SenderReport, WireError> {
         let cpu: CpuUse = self.begin.until(&CpuStamp::now()?);
         let behind_s = match (next_ns, self.last_kick_ns) {
@@ -229,7 +229,8 @@ impl<'a> Run<'a> {
         // The achieved rate counts from the first *intended* send time: a late start is part of the shortfall.
         let achieved_pps = rate(self.first_intended_ns, self.last_kick_ns);
         let on_rate = match (intended_pps, achieved_pps) {
-            // In a run so short that the time of the last call exceeds the allowed share, only the lateness decides.
+            // In a run so short that the time of the last call alone exceeds the allowed share, the lag of the last
+            // call decides.
             (Some(intended), Some(achieved)) => {
                 achieved >= KEPT_UP_SHARE * intended || (next_ns.is_none() && self.last_kick_ns < self.lag_allowed())
             }
@@ -264,7 +265,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Latest instant at which the last kick may end in a run too short to judge by rate.
+    /// Latest time at which the last kick may end in a run that is too short to judge by its rate.
     fn lag_allowed(&self) -> Option<u64> {
         Some(self.last_intended_ns? + (self.config.lateness_bound_s * 1e9) as u64)
     }

@@ -1,4 +1,4 @@
-//! What a generator measured about itself.
+//! What a generator measured about its own sending.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub struct SenderReport {
     pub achieved_pps: Option<f64>,
     /// All frames offered to the kernel, by what happened to them.
     pub frames: SendOutcome,
-    /// Frames of the measured window offered.
+    /// Number of frames of the measured window that were offered.
     pub window_offered: u64,
     /// The frames of the measured window, by what happened to them.
     pub window_frames: SendOutcome,
@@ -45,18 +45,19 @@ pub struct SenderReport {
     pub lateness: Latency,
     /// Frames of the window by slots of `SLOT_NS`.
     pub slots: Vec<SentSlot>,
-    /// Gaps of more than `STALL_NS` between two clock readings: the sender's own stalls, at most the first 10 000.
+    /// Gaps of more than `STALL_NS` between two clock readings, in which the sender's thread did not run: the first 10
+    /// 000.
     pub stalls: Vec<Gap>,
     /// Largest burst \[frames\].
     pub largest_burst: u64,
     /// Number of kicks (handovers to the kernel) by burst size: `burst_kicks[n]` kicks handed over n frames.
     pub burst_kicks: Vec<u64>,
-    /// Number of times the ring had no free slot: a *sender* limit.
+    /// Number of times that the ring had no free slot, which is a limit of the *sender*.
     pub ring_full: u64,
     /// How far the generator was behind its schedule when it stopped \[s\]; 0 if it finished.
     pub behind_s: f64,
-    /// Whether achieved / intended >= `KEPT_UP_SHARE`, the 99th percentile of lateness is within the bound, and nothing
-    /// was lost to the sender's own limits. If false, a loss says nothing about the receiver.
+    /// Whether achieved / intended >= `KEPT_UP_SHARE`, the 99th percentile of lateness is within the bound, and no
+    /// frame was lost to the sender's own limits. If false, a loss says nothing about the receiver.
     pub kept_up: bool,
     /// Whether every frame of the schedule left, at most 10 ms after the end of the schedule, however late single
     /// frames were.
@@ -69,9 +70,9 @@ pub struct SenderReport {
     pub first_kick_ns: Option<u64>,
     /// Time just after the last frames were handed to the kernel [ns of `CLOCK_MONOTONIC`].
     pub last_kick_ns: Option<u64>,
-    /// CPU time of the sending thread. It spins: about one CPU, whatever the rate.
+    /// CPU time of the sending thread: about one CPU at any rate, because the thread spins.
     pub cpu: CpuUse,
-    /// How frames were handed over.
+    /// How frames were handed to the kernel.
     pub method: Method,
     /// Time from the intended send time of frames of the window to the kernel's receive timestamp of the sink's answer.
     /// `None` if answers were not requested.
@@ -81,7 +82,7 @@ pub struct SenderReport {
 
 impl SenderReport {
     /// Adds the report of another generator of the same measurement, whose clock is `ahead_ns` ahead. Rates and counts
-    /// are sums, `kept_up` requires both, and the lateness histogram holds all frames.
+    /// are added, `kept_up` requires that both kept up, and the lateness histogram contains all frames.
     pub fn add(&mut self, other: &Self, ahead_ns: i64) {
         let both = |own: Option<f64>, theirs: Option<f64>| Some(own? + theirs?);
         let here = |ns: u64| ns.saturating_add_signed(-ahead_ns);
@@ -118,7 +119,7 @@ impl SenderReport {
     }
 }
 
-/// A generator that failed mid-run, with what it had measured.
+/// A generator that failed during the run, with the results so far.
 #[derive(Debug, thiserror::Error)]
 #[error("the generator stopped after {} frames: {reason}", measured.as_ref().map_or(0, |m| m.frames.total()))]
 pub struct SenderFailure {

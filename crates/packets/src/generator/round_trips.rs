@@ -1,9 +1,9 @@
-//! Round trips: the sending host receives the sink's answers to some of its frames, so that one clock measures both
-//! ways.
+//! Round trips: the sending host receives the sink's answers to some of its frames, so that one clock measures the way
+//! to the sink and back.
 //!
-//! Answers wait in sockets bound to the frames' own source addresses until the load is over, so that no thread competes
+//! Answers wait in sockets bound to the frames' source addresses until the load is over, so that no thread competes
 //! with the generator. Each answer has the kernel's receive timestamp. The round trip starts at the *intended* send
-//! time, so that it includes the sender's lateness.
+//! time, so it includes the sender's lateness.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddrV4, UdpSocket};
@@ -21,11 +21,11 @@ use crate::transmit::Method;
 
 /// Receive buffer with room for some thousand answers (bytes).
 const BUFFER_BYTES: usize = 4 << 20;
-/// Time for the last answers to arrive, and the longest time to read at all, even if other packets keep coming to that
-/// address.
+/// Time without an answer after which reading ends.
 const LAST: Duration = Duration::from_millis(50);
+/// Longest time of reading, even if packets still come to the address.
 const LONGEST: Duration = Duration::from_secs(1);
-/// If the clock was stepped by more than this during the run \[ns\], the times are not used.
+/// If `CLOCK_REALTIME` was stepped by more than this during the run \[ns\], the round trips are not used.
 const STEPPED_NS: u64 = 20_000;
 
 /// The sockets that receive the answers.
@@ -91,7 +91,8 @@ fn bound(address: SocketAddrV4) -> Result<UdpSocket, WireError> {
     let socket = UdpSocket::bind(address).map_err(failed)?;
     system::receive_timestamps(&socket)
         .map_err(|error| WireError::system("ask for kernel receive timestamps", error))?;
-    // A buffer as large as allowed. A small buffer loses the last answers, which shows in their number.
+    // The buffer is as large as the system allows. If it is too small, the last answers are lost, which shows in their
+    // number.
     let _ = system::set_receive_buffer(&socket, BUFFER_BYTES);
     Ok(socket)
 }

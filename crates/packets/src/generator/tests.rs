@@ -9,7 +9,8 @@ use crate::port::SendOutcome;
 
 const START_NS: u64 = 1_000_000_000;
 
-/// An exact fake transmitter: takes every frame except each `refuse_every`th, and records what it took.
+/// A fake transmitter without timing: it takes every frame except each `refuse_every`th, and records the frames it
+/// took.
 #[derive(Default)]
 struct Fake {
     staged: Vec<Header>,
@@ -95,8 +96,8 @@ fn every_frame_of_the_span_leaves_once_in_order_and_not_early() {
         assert_eq!((header.sequence, header.intended_ns), (n, span.start_ns + n * 10_000));
     }
     assert_eq!(report.frames.total(), 2000);
-    // The clock advances 100 ns per read. The bound allows one read late, one for the call, and rounding to three
-    // digits.
+    // The clock advances by 100 ns per read. The bound allows for one read of lateness, one for the call, and rounding
+    // to three digits.
     assert!(report.lateness.quantile_s(1.0) <= Some(201e-9), "{report:?}");
     assert_eq!((report.lateness.count(), report.largest_burst), (2000, 1));
     assert_eq!(report.window_offered, 500, "a quarter of the span");
@@ -123,7 +124,7 @@ fn being_late_makes_bursts_of_at_most_the_bound() {
 #[test]
 fn a_rate_no_sender_reaches_is_admitted() {
     let mut fake = Fake::default();
-    // 20 billion packets/s: 20 a nanosecond.
+    // 20 billion packets/s: 20 packets in each nanosecond.
     let schedule = (0u64..).map(|n| n / 20);
     let report = follow(&mut fake, schedule, span(2_000_000), &config(32), &AtomicBool::new(false), ticks(100), |_| ())
         .expect("the fake never fails");
@@ -211,14 +212,14 @@ fn setup_errors_reach_the_caller() {
 fn a_limit_holds_however_late_the_generator_is() {
     let mut fake = Fake::default();
     let span = span(400_000_000);
-    // All frames are due at once. The limit allows 100 kpps, and a tenth of a second's worth of frames ahead of that.
+    // All frames are due at once. The limit allows 100 kpps, and the frames of a tenth of a second more.
     let config = GeneratorConfig { most_pps: Some(100e3), ..config(32) };
     let report = follow(&mut fake, std::iter::repeat(0), span, &config, &AtomicBool::new(false), ticks(1000), |_| ());
     let sent = report.expect("the fake never fails").frames.total();
     assert!((49_000..=51_500).contains(&sent), "{sent} in 0.4 s and a grace");
 }
 
-/// Six generators send through the same half second, one after the other; all their frames are overdue.
+/// Six generators send, one after the other, in the same half second of the fake clock; all their frames are overdue.
 #[test]
 fn generators_that_share_a_limit_keep_it_together() {
     let limits = RateLimits::of(Some(100e3));
@@ -247,14 +248,15 @@ fn generators_that_share_a_limit_keep_it_together() {
 #[test]
 fn a_generator_whose_lease_is_over_stops() {
     let mut fake = Fake::default();
-    // Repeat until the end of the lease is known to within two frames: then this thread did not lose its CPU in
-    // between.
+    // Repeated until the end of the lease is known to within two frames, i.e. until this thread was not interrupted
+    // between the two clock reads.
     let begun = || (crate::clock::monotonic_ns(), Lease::of(0), crate::clock::monotonic_ns());
     let known = |(before, _, after): &(u64, Lease, u64)| after - before < 20_000;
     let (_, lease, until) = std::iter::repeat_with(begun).find(known).expect("an endless sequence");
     let config = GeneratorConfig { lease: lease.clone(), ..config(32) };
     let clock = ticks(100);
-    // The fake's clock begins at one second, the lease ends at the real now: shift the clock to just before that.
+    // The fake clock begins at one second, but the lease ends at the real present time, so the clock is shifted to just
+    // before it.
     let ahead = move || until - 1_000_000 + clock() - START_NS;
     let start_ns = until - 900_000;
     let span = Span { start_ns, ..span(20_000_000) };

@@ -1,4 +1,5 @@
-//! Stands in for AF_XDP, which only Linux has: no socket can be opened.
+//! Replaces `xdp.rs` on systems other than Linux, which have no AF_XDP: no socket can be opened, and no value of these
+//! types exists.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! AF_PACKET receive ring, TPACKET_V3: the kernel fills blocks, which are read without a system call per frame.
+//! AF_PACKET receive ring, TPACKET_V3: the kernel fills blocks, which are read without a system call for each frame.
 
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
@@ -17,14 +17,15 @@ use crate::interface::{
 
 /// Bytes of a block: room for seven jumbo frames.
 const BLOCK_BYTES: usize = 1 << 16;
-/// Number of blocks: 64 MiB hold about 0.4 s of 64-byte frames at 1 Mpps, longer than the thread sends between two
-/// reads.
+/// Number of blocks: the ring of 64 MiB holds the 64-byte frames of about 0.4 s at 1 Mpps, longer than the thread sends
+/// between two reads.
 const BLOCKS: usize = 1024;
-/// Time that the kernel waits for more frames before it hands over a partly filled block [ms].
+/// Longest time for which the kernel waits for more frames before it hands over a partly filled block [ms].
 const RETIRE_MS: u32 = 2;
 const TPACKET_V3: libc::c_int = 2;
-/// Values of `block_status`: the block belongs to the reader, or to the kernel.
+/// Value of `block_status`: the block belongs to the reader.
 const USER: u32 = 1;
+/// Value of `block_status`: the block belongs to the kernel.
 const KERNEL: u32 = 0;
 /// Offset of `block_status` in `struct tpacket_block_desc`.
 const STATUS_AT: usize = 8;
@@ -120,14 +121,14 @@ impl PacketReceiver {
         unsafe { &*self.block_at().add(STATUS_AT).cast::<AtomicU32>() }
     }
 
-    /// A word of the block's descriptor. Only for blocks that this process owns.
+    /// Reads a word of the block's descriptor. Call it only for blocks that this process owns.
     fn descriptor(&self, at: usize) -> u32 {
         // SAFETY: the descriptor's 48 bytes lie within the block, and the kernel does not touch a block that this
         // process owns.
         unsafe { self.block_at().add(at).cast::<u32>().read() }
     }
 
-    /// Starts the next block. `None` if the kernel has not handed it over yet.
+    /// Starts to read the next block. `None` if the kernel has not handed it over yet.
     fn next_block(&mut self) -> Option<(usize, u32)> {
         if self.status().load(Ordering::Acquire) & USER == 0 {
             return None;
@@ -143,7 +144,8 @@ impl PacketReceiver {
         self.reading = None;
     }
 
-    /// The frame at an offset of the current block, its timestamp, and the distance to the next frame.
+    /// Returns the frame at an offset of the current block, its timestamp (ns), and the distance to the next frame
+    /// (bytes).
     fn frame(&self, at: usize) -> (&[u8], u64, usize) {
         assert!(at + size_of::<FrameHead>() <= BLOCK_BYTES);
         // SAFETY: the kernel placed a header at this offset of a block that this process owns, aligned to 16 bytes.
@@ -180,7 +182,7 @@ impl Receiver for PacketReceiver {
     }
 
     fn missed(&mut self) -> Result<u64, WireError> {
-        // The ring of a port that went down or away just stays empty, so check the port.
+        // If a port goes down or away, its ring just stays empty, so the port is checked.
         interface::fault(&self.fd, &self.interface)?;
         // `struct tpacket_stats_v3`: packets, drops, times that the queue was frozen.
         let counts = system::packet_option(&self.fd, PACKET_STATISTICS);

@@ -1,7 +1,7 @@
 //! The AF_PACKET transmit ring.
 //!
-//! Kernel and generator share slots. A status word in each slot says who owns it. The kernel has its own position in
-//! the ring, which stays at a frame that the next hop refused.
+//! Kernel and generator share the slots of the ring. A status word in each slot says which of them owns the slot. The
+//! kernel has its own position in the ring; after the next hop refused a frame, it stays at this frame.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,7 +22,7 @@ const AVAILABLE: u32 = 0;
 const SEND_REQUEST: u32 = 1;
 const WRONG_FORMAT: u32 = 4;
 const BLOCK_BYTES: u32 = 1 << 16;
-/// Where the kernel looks for the data of a slot: TPACKET2_HDRLEN - sizeof(struct sockaddr_ll).
+/// Offset in a slot at which the kernel expects the data: TPACKET2_HDRLEN - sizeof(struct sockaddr_ll).
 const DATA_AT: usize = 32;
 /// Length of `struct virtio_net_hdr`. Its `hdr_len` tells the kernel how many bytes to copy into the packet's linear
 /// part. Without it, all but 14 bytes go to a separate page.
@@ -37,7 +37,7 @@ struct Request {
     frames: u32,
 }
 
-/// The start of `struct tpacket2_hdr`: all that a sender needs.
+/// The start of `struct tpacket2_hdr`: the fields that a sender needs.
 #[repr(C)]
 struct SlotHead {
     status: AtomicU32,
@@ -58,7 +58,7 @@ pub(crate) struct RawRing {
     slot_bytes: usize,
     slots: usize,
     max_burst: usize,
-    /// Index of the slot that the kernel looks at next.
+    /// Index of the slot that the kernel processes next.
     kernel_at: usize,
     /// Number of frames staged from that slot on.
     staged: usize,
@@ -147,8 +147,8 @@ impl RawRing {
         unsafe { &(*self.head(slot)).status }
     }
 
-    /// The virtio-net header and the frame of a slot. Valid only for slots that the generator owns (AVAILABLE, or
-    /// SEND_REQUEST while no kick is under way).
+    /// The virtio-net header and the frame of a slot. Call it only for slots that the generator owns (AVAILABLE, or
+    /// SEND_REQUEST while no kick is in progress).
     fn data(&mut self, slot: usize) -> &mut [u8] {
         let length = VNET_BYTES + self.longest;
         // SAFETY: in bounds by the choice of `slot_bytes`; the kernel does not touch the data of a slot
@@ -156,7 +156,7 @@ impl RawRing {
         unsafe { slot_data(self.head(slot), length) }
     }
 
-    /// Makes the kernel send the staged frames from its position in the ring on.
+    /// Makes the kernel send the staged frames, from its position in the ring on.
     fn send(&self) -> Result<(), std::io::Error> {
         // SAFETY: an empty message: the pointer is not read.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
@@ -166,7 +166,7 @@ impl RawRing {
         Ok(())
     }
 
-    /// Steps over the frames that the kernel has taken. Returns their number.
+    /// Advances over the frames that the kernel has taken. Returns their number.
     fn advance(&mut self) -> u64 {
         let mut taken = 0;
         while self.staged > 0 && self.status(self.kernel_at).load(Ordering::Acquire) != SEND_REQUEST {
@@ -177,7 +177,7 @@ impl RawRing {
         taken
     }
 
-    /// Drops the frame at the kernel's position: moves each later frame one slot towards it.
+    /// Removes the frame at the kernel's position, by moving each later frame one slot towards it.
     fn drop_first(&mut self) {
         for step in 1..self.staged {
             let from = (self.kernel_at + step) % self.slots;
@@ -238,8 +238,8 @@ impl RawRing {
                     self.drop_first();
                 }
                 Ok(()) if taken == 0 => {
-                    // Kernel and generator disagree on the position. This was never seen, and must not become an
-                    // endless loop.
+                    // Kernel and generator disagree about the position. This has never been seen, and must not become
+                    // an endless loop.
                     let error = std::io::Error::other("the kernel ignores the staged frames");
                     return Err(WireError::system("kick the transmit ring", error));
                 }

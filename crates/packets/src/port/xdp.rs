@@ -19,15 +19,16 @@ use crate::port::SendOutcome;
 pub use receiver::XdpReceiver;
 pub(super) use socket::SharedUmem;
 
-/// Number of frames of shared memory, and of slots of the rings: twice what two backlogs of 1000 on the path hold, and
-/// no more memory than an ordinary user may lock (8 MiB).
+/// Number of frames of shared memory, and of slots of the rings: twice the number of frames in two backlogs of 1000 on
+/// the path. The memory is not more than an ordinary user may lock (8 MiB).
 const SLOTS: u32 = 4096;
-/// Bytes of a frame of shared memory. The maximum is a page; then there are half as many frames.
+/// Bytes of shared memory for a frame.
 const SMALL: usize = 2048;
+/// Bytes of shared memory for a long frame; then there are half as many frames. A page is the maximum.
 const PAGE: usize = 4096;
-/// If the kernel leaves staged frames in the ring for this long, the port counts as dead.
+/// If the kernel leaves staged frames in the ring for this long, the port counts as unusable.
 const STUCK: Duration = Duration::from_secs(1);
-/// Time allowed for a driver to bring the link back after it set its queue up for zero-copy.
+/// Time allowed for a driver to bring the link back after it configured its queue for zero-copy.
 const LINK_BACK: Duration = Duration::from_secs(10);
 
 /// A sending AF_XDP socket.
@@ -40,7 +41,7 @@ pub struct XdpSender {
     /// Addresses of frames that this process owns.
     free: Vec<u64>,
     longest: usize,
-    /// Index of this process in the transmit ring.
+    /// Value of the transmit ring's producer index up to which frames were handed over.
     produced: u32,
     staged: u32,
     max_burst: usize,
@@ -86,7 +87,7 @@ impl XdpSender {
         grow_send_buffer(&socket.fd);
         let mut passing = None;
         if socket.zero_copy {
-            // The receiver's program keeps the XDP mode enabled, too.
+            // The receiver's program also keeps the XDP mode enabled.
             if received.is_none() {
                 passing = switch_on(interface, index)?;
             }
@@ -130,7 +131,7 @@ impl XdpSender {
     }
 
     /// Makes the kernel copy every staged frame. A call ends early if the next hop refuses a frame, which is then lost.
-    /// It also ends early for lack of room; then the frame is still to be sent.
+    /// It also ends early if there is no room; then the frame remains to be sent.
     fn copy(&mut self, kicked: &mut SendOutcome) -> Result<(), WireError> {
         let mut idle_since = None;
         let mut waiting = self.waiting();
@@ -210,7 +211,7 @@ impl Sender for XdpSender {
         }
         let Some(frame) = self.free.pop() else { return false };
         write(self.socket.frames.at(frame, length));
-        // There are as many slots as frames, so that every free frame has a free slot.
+        // The ring has a slot for every frame, so a free frame always has a free slot.
         let entry = libc::xdp_desc { addr: frame, len: length as u32, options: 0 };
         self.socket.transmit.put(self.produced.wrapping_add(self.staged), entry);
         self.staged += 1;

@@ -20,11 +20,11 @@ use crate::sockopt;
 use crate::thread::CpuStamp;
 use crate::tracker::{SequenceClass, Tracker};
 
-/// Interval between reads of the offset between the clocks \[ns\]. NTP slews both clocks alike, so the offset only
-/// moves when the real time is stepped. The timestamps are then wrong for at most this long.
+/// Interval between reads of the offset between the clocks \[ns\]. NTP slews both clocks alike, so the offset changes
+/// only when the real time is stepped. The timestamps are then wrong for at most this long.
 const OFFSET_EVERY_NS: u64 = 100_000_000;
 
-/// The meters read at one instant.
+/// Meter readings at one instant.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     cpu: CpuStamp,
@@ -39,7 +39,7 @@ struct Lane {
     window: Option<Window>,
 }
 
-/// Everything the sink counts.
+/// All counts of the sink.
 #[derive(Debug)]
 pub(super) struct Measurement {
     lanes: Vec<Lane>,
@@ -142,7 +142,7 @@ impl Measurement {
         outcome
     }
 
-    /// Counts the packets of one read call, which all became readable to the application at `now`.
+    /// Counts the packets of one read call, which returned at `now`.
     fn take(
         &mut self,
         inbox: &Inbox,
@@ -174,7 +174,7 @@ impl Measurement {
         Ok(())
     }
 
-    /// Adopts the windows once they are set.
+    /// Takes over the windows once they are set.
     fn look_for(&mut self, windows: Option<&Vec<Window>>) {
         let Some(windows) = windows.filter(|_| self.report.window.is_none()) else { return };
         for (lane, window) in self.lanes.iter_mut().zip(windows) {
@@ -207,7 +207,7 @@ impl Measurement {
         true
     }
 
-    /// Reads the meters at the first packet of the window and at the first packet after it.
+    /// Reads the meters at the first packet of the window, and at the first packet after the window.
     #[inline]
     fn watch_edges(&mut self, lane: usize, intended_ns: u64, socket: &UdpSocket) -> Result<(), WireError> {
         let Some(window) = self.lanes[lane].window else {

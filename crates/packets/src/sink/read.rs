@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 
-/// Bytes read of each packet; longer packets are truncated. No frame is this long.
+/// Number of bytes read of each packet; longer packets would be truncated, but no frame is this long.
 const PACKET_BYTES: usize = 9216;
 /// Length of an IPv4 socket address.
 const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
@@ -50,7 +50,7 @@ impl Reader {
     }
 }
 
-/// Buffers for one read call. `messages` point into the other buffers, which are boxed and never move.
+/// Buffers for one read call. `messages` point into the other buffers, which are boxed and therefore never move.
 pub(crate) struct Inbox {
     reader: Reader,
     packets: Box<[u8]>,
@@ -62,7 +62,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// `names`: also record the source address of each packet.
+    /// Makes the buffers. `names`: whether to record the source address of each packet.
     pub(crate) fn new(reader: Reader, names: bool) -> Self {
         let batch = reader.batch();
         // SAFETY: sockaddr_in is plain data, for which all zeroes is a valid value.
@@ -94,7 +94,8 @@ impl Inbox {
         Self { reader, packets, control, names, _vectors: vectors, messages }
     }
 
-    /// Waits for packets. Returns 0 if none arrived within the timeout (with [`Reader::BusyPoll`]: at once).
+    /// Waits for packets and returns their number. Returns 0 if none arrived within the timeout (with
+    /// [`Reader::BusyPoll`]: if none is waiting).
     #[inline]
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> Result<usize, WireError> {
         for message in &mut self.messages {
@@ -133,7 +134,7 @@ impl Inbox {
         }
     }
 
-    /// The payload of the packet at `index` in the last call.
+    /// The payload of the packet at `index` of the last call.
     #[inline]
     pub(crate) fn payload(&self, index: usize) -> &[u8] {
         let length = (self.messages[index].msg_len as usize).min(PACKET_BYTES);

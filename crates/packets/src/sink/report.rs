@@ -7,8 +7,8 @@ use crate::generator::Window;
 use crate::latency::Latency;
 use crate::thread::CpuUse;
 
-/// What a sink measured. "In the window" means: by *intended* send time, so that these counts refer to
-/// the same packets as [`crate::generator::SenderReport::window_offered`].
+/// Results of a sink. "In the window" refers to the *intended* send time, so that these counts refer to the same
+/// packets as [`crate::generator::SenderReport::window_offered`].
 #[derive(Debug, Clone, Serialize)]
 pub struct SinkReport {
     /// The measured window, by the first generator's clock. `None` if no window was set; then no packet counts as in
@@ -22,18 +22,18 @@ pub struct SinkReport {
     pub slots: Vec<u64>,
     /// All packets of the run read at least once, warm-up and drain included.
     pub delivered: u64,
-    /// Further copies of packets already read.
+    /// Copies of packets that were already read.
     pub duplicates: u64,
     /// Packets (counted in `delivered`) that came after one with a higher sequence number.
     pub reordered: u64,
-    /// Packets so late that they may be duplicates: in neither `delivered` nor `duplicates`.
+    /// Packets so late that they may be duplicates. They count neither in `delivered` nor in `duplicates`.
     pub too_old: u64,
     /// Packets that belong to other runs.
     pub foreign: u64,
     /// Highest sequence number read.
     pub highest_sequence: Option<u64>,
-    /// Packets the socket dropped over the whole run because its buffer was full. `None` if the kernel does not report
-    /// them.
+    /// Packets that the socket dropped over the whole run because its buffer was full. `None` if the kernel does not
+    /// report them.
     pub socket_drops: Option<u64>,
     /// Socket drops between the first packet read of the window and the first packet after it.
     pub window_socket_drops: Option<u64>,
@@ -43,14 +43,14 @@ pub struct SinkReport {
     pub kernel_to_read: Latency,
     /// Intended send time to kernel receive timestamp, in the window; empty without timestamps.
     pub send_to_kernel: Latency,
-    /// Smallest difference of the kernel's receive timestamp (or, without timestamps, the read) from the intended send
-    /// time \[ns\]. On one host: the shortest latency of a packet. On two hosts: also how far this host's clock is
-    /// ahead of the sender's.
+    /// Smallest difference between the intended send time and the kernel's receive timestamp (without timestamps: the
+    /// read) \[ns\]. On one host it is the shortest latency of a packet. On two hosts it also includes the difference
+    /// between their clocks: how far this host's clock is ahead of the sender's.
     pub clock_ahead_ns: Option<i64>,
     /// Whether the kernel stamps before the RPS backlog. `None` if not known.
     pub stamped_before_backlog: Option<bool>,
     /// CPU time of the sink's thread from the first packet read of the window to the first packet after it, or to the
-    /// end. Its voluntary switches are the number of reads that blocked, i.e. wake-ups. `None` if no packet of the
+    /// end. Its voluntary switches are the number of reads that blocked, i.e. of wake-ups. `None` if no packet of the
     /// window came.
     pub cpu: Option<CpuUse>,
     /// Time of the first read in the window [ns of `CLOCK_MONOTONIC`].
@@ -110,7 +110,7 @@ impl SinkReport {
         self.cpu.map(|cpu| cpu.voluntary_switches)
     }
 
-    /// Number of the window's packets that were not read, out of `offered` sent.
+    /// Number of the window's packets that were not read, of `offered` packets sent.
     pub fn window_lost(&self, offered: u64) -> u64 {
         offered.saturating_sub(self.window_delivered)
     }

@@ -41,7 +41,7 @@ fn counts_each_kind_of_packet_with_each_reader() {
         assert_eq!(report.kernel_to_read.count(), 5);
         let parts = report.send_to_kernel.histogram().mean() + report.kernel_to_read.histogram().mean();
         let whole = report.end_to_end.histogram().mean();
-        // The tolerance covers two roundings to three digits, and the error of the clocks' offset.
+        // The tolerance covers two roundings to three digits and the error of the offset between the clocks.
         assert!((parts - whole).abs() < 0.01 * whole + 2000.0, "{parts} {whole}");
         assert!(report.cpu.is_some_and(|cpu| cpu.wall_s > 0.0));
     }
@@ -145,7 +145,7 @@ fn generators_are_told_apart_and_sinks_add_up() {
         (1, RUN + 1, 1, hour_ns),
         (1, RUN + 1, 1, hour_ns),
         (0, RUN + 2, 0, 0),
-        // This packet precedes the window of its generator.
+        // This packet precedes its generator's window.
         (0, RUN + 1, 2, 0),
     ] {
         let header = Header { sequence, intended_ns: clock::monotonic_ns() + ahead_ns };

@@ -11,15 +11,15 @@ use crate::error::WireError;
 /// Longest accepted work per packet \[s\].
 const LONGEST_S: f64 = 0.1;
 /// Time between two heartbeats during long work \[s\]: a fifth of the shortest pause that is reported. Reading the
-/// clock takes a thousandth of it.
+/// clock takes a thousandth of this time.
 const BEAT_S: f64 = 50e-6;
-/// A piece of work (the rounds between two heartbeats) counts as undisturbed up to this multiple of the lower quartile
-/// of all pieces. An interrupt and the softirq that follows take longer.
+/// A piece of work (the rounds between two heartbeats) counts as undisturbed if it takes at most this multiple of the
+/// lower quartile of all pieces. An interrupt and the softirq that follows take longer.
 const UNDISTURBED: f64 = 1.25;
-/// If the time of undisturbed pieces exceeds the calibration before the run by this factor, they were interrupted, too,
-/// and no time is reported.
+/// If the undisturbed pieces take more than this multiple of the time calibrated before the run, they were interrupted,
+/// too, and no time is reported.
 const INTERRUPTED: f64 = 2.0;
-/// Smallest number of pieces for a quartile.
+/// Smallest number of pieces for a usable quartile.
 const FEWEST_PIECES: u64 = 100;
 /// Longest piece that the histogram resolves \[ns\]; longer pieces count as this value.
 const LONGEST_PIECE_NS: u64 = 10_000_000;
@@ -43,24 +43,21 @@ pub trait Application: Send {
     }
 }
 
-/// A stand-in for an application: busy work of a given length.
+/// A substitute for an application: busy work of a given length.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Work {
     /// No work: the packet is only read.
     #[default]
     None,
-    /// CPU time in seconds: a loop whose speed is calibrated at start. Time during which the thread
-    /// is interrupted or preempted is *not* work, as with a real application. Prefer this.
+    /// CPU time in seconds: a loop whose speed is calibrated at the start. Time during which the thread is interrupted
+    /// or preempted is *not* work, as with a real application. Prefer this.
     CpuTime(f64),
-    /// Wall time in seconds: spins until the clock says so, so that interruptions shorten the work.
+    /// Wall time in seconds: spins until this time has passed, so that interruptions shorten the work.
     WallTime(f64),
 }
 
 impl Work {
-    /// Makes the application that does this work and beats `heartbeat` while it works.
-    ///
-    /// # Errors
-    /// The time is negative, not a number, or more than 0.1 s.
+    /// Makes the application that does this work and updates `heartbeat` while it works.
     pub fn application(self, heartbeat: &Heartbeat) -> Result<Box<dyn Application>, WireError> {
         match self {
             Work::None => Ok(Box::new(Idle)),
@@ -147,8 +144,8 @@ impl Application for Loop {
     }
 }
 
-/// Mean time of an uninterrupted piece \[ns\]; valid if at least a quarter of the pieces were uninterrupted. `None` if
-/// there are too few pieces.
+/// Mean time of an uninterrupted piece \[ns\], provided that at least a quarter of the pieces were uninterrupted.
+/// `None` if there are too few pieces.
 fn undisturbed_ns(pieces: &Histogram<u64>) -> Option<f64> {
     if pieces.len() < FEWEST_PIECES {
         return None;
@@ -162,8 +159,8 @@ fn undisturbed_ns(pieces: &Histogram<u64>) -> Option<f64> {
     (count > 0).then(|| sum_ns / count as f64)
 }
 
-/// Runs rounds of a shift and a multiplication that depend on the previous round: about five cycles each, in registers
-/// alone. A value in memory would take one to three times as long, depending on store forwarding.
+/// Runs rounds of a shift and a multiplication that depend on the previous round. A round takes about five cycles and
+/// uses only registers: with a value in memory it would take one to three times as long, depending on store forwarding.
 #[inline(never)]
 fn turn(rounds: u64, seed: u64) -> u64 {
     let mut value = seed | 1;
@@ -193,7 +190,7 @@ fn round_s() -> f64 {
 mod tests {
     use super::*;
 
-    /// The shortest of 200 trials \[ns\]: other programs can only lengthen a trial.
+    /// The shortest of 200 trials \[ns\], because other programs can only lengthen a trial.
     fn fastest_of_a_new_loop_ns() -> u64 {
         let mut work = Loop::new(20e-6, Heartbeat::default());
         work.prepare().expect("it always works");
@@ -205,16 +202,16 @@ mod tests {
         trials_ns.min().expect("it ran")
     }
 
-    /// The CPU's speed changes by a third when its other hardware thread starts or stops work, perhaps between the two
-    /// halves of a test round (6 ms). So one round in two can be wrong, but all twenty only in one of a million runs. A
-    /// loop of the wrong length is wrong in every round.
+    /// The CPU's speed changes by a third when its other hardware thread starts or stops working, perhaps between the
+    /// two halves of a test round (6 ms). So one round in two may have the wrong length, but all twenty only in one of
+    /// a million runs. A loop of the wrong length is wrong in every round.
     #[test]
     fn the_loop_takes_the_time_asked_for() {
         let rounds_ns: Vec<u64> = std::iter::repeat_with(fastest_of_a_new_loop_ns).take(20).collect();
         assert!(rounds_ns.iter().any(|ns| (17_000..23_000).contains(ns)), "{rounds_ns:?} ns");
     }
 
-    /// Of pieces about 60 us long, four in ten are interrupted for 50 us or more.
+    /// Of 1000 pieces of about 60 us, 400 are interrupted for 50 us or more.
     #[test]
     fn interrupted_pieces_do_not_count_as_work() {
         let mut work = Loop::new(1e-3, Heartbeat::default());
@@ -226,7 +223,7 @@ mod tests {
         }
         let work_s = work.undisturbed_s().expect("a thousand pieces");
         assert!((work_s / 1.2e-3 - 1.0).abs() < 0.002, "20 pieces of 60 us, not {work_s}");
-        // All pieces are interrupted: half of the measured time is not work.
+        // If all pieces are interrupted, half of the measured time is not work, and no time is reported.
         let mut always = Loop::new(1e-3, Heartbeat::default());
         (always.rounds, always.beat_rounds) = (20_000, 1_000);
         (0..1000).for_each(|_| always.pieces.record(110_000).expect("it is in bounds"));

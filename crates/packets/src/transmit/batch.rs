@@ -9,7 +9,7 @@ use crate::frame::{FrameSpec, Header, Templates};
 use crate::interface;
 use crate::port::SendOutcome;
 
-/// Frames in memory, one `sendmmsg` a kick.
+/// Frames in memory; each kick is one `sendmmsg`.
 #[derive(Debug)]
 pub struct Batch {
     fd: OwnedFd,
@@ -31,7 +31,7 @@ pub struct Batch {
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// Sends on an AF_PACKET socket: whole frames, straight into the interface's driver.
+    /// Sends on an AF_PACKET socket: whole frames, directly to the interface's driver.
     ///
     /// # Errors
     /// See [`super::open`].
@@ -59,7 +59,7 @@ impl Batch {
         Ok(Self::new(fd, templates, skip, max_burst))
     }
 
-    /// `skip`: number of bytes at the start of each frame that are not handed to the kernel.
+    /// Makes the buffers. `skip`: number of bytes at the start of each frame that are not handed to the kernel.
     fn new(fd: OwnedFd, templates: Templates, skip: usize, max_burst: usize) -> Self {
         let longest = templates.longest().bytes();
         let size = longest.len();
@@ -132,8 +132,8 @@ impl Transmit for Batch {
             kicked.accepted += sent as u64;
             done += sent as usize;
             if done < staged {
-                // sendmmsg stops after a message that failed and hides its error. That frame is gone; reading the error
-                // would send it a second time.
+                // sendmmsg stops after a message that failed, and does not report its error. This frame is lost;
+                // another call would return the error, but send the frame a second time.
                 kicked.refused += 1;
                 done += 1;
             }

@@ -26,8 +26,8 @@ pub trait Device {
     /// The run was stopped, or a port went away.
     fn sender_pps(&mut self) -> Result<f64, Self::Error>;
 
-    /// Makes a trial. Its loads are each way. The trial may end early once it has lost more than the request allows;
-    /// the result has its actual length.
+    /// Makes a trial. The request's load applies to each direction. The trial may end early once it has lost more than
+    /// the request allows; the result has its actual length.
     ///
     /// # Errors
     /// The run was stopped, or a port went away: the trial is void.
@@ -36,7 +36,7 @@ pub trait Device {
     /// Sends `frames` frames as fast as the sender can.
     ///
     /// # Errors
-    /// An error of [`Device::trial`].
+    /// See [`Device::trial`].
     fn burst(&mut self, frames: u64) -> Result<Burst, Self::Error>;
 
     /// Speed of the slower port's line (bit/s). `None` if a port has no physical line: a veth has none, whatever speed
@@ -49,7 +49,7 @@ pub trait Device {
     /// `None` if that CPU cannot be observed.
     ///
     /// # Errors
-    /// An error of [`Device::trial`].
+    /// See [`Device::trial`].
     fn predict(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, Self::Error> {
         let _ = throughput_pps;
         Ok(None)
@@ -59,7 +59,7 @@ pub trait Device {
     /// tracing each drop costs time. `None` if the device does not support it.
     ///
     /// # Errors
-    /// An error of [`Device::trial`].
+    /// See [`Device::trial`].
     fn ledger(&mut self, load_pps: f64) -> Result<Option<TrialLedger>, Self::Error> {
         let _ = load_pps;
         Ok(None)

@@ -9,8 +9,8 @@ use crate::report::SizeReport;
 use crate::settings::Settings;
 use netcliff_mlrsearch::trial::{Answer, Request};
 
-/// Measures latency at the throughput (RFC 2544 26.2). A trial is twice as long as others and has a tagged frame in the
-/// middle.
+/// Measures latency at the throughput (RFC 2544, section 26.2). A trial is twice as long as others, and a tagged frame
+/// leaves in its middle.
 pub(super) fn latency<D: Device>(
     settings: &Settings,
     asker: &mut Asker<'_, D>,
@@ -66,7 +66,8 @@ pub(super) fn latency<D: Device>(
     ended
 }
 
-/// The end of a warning about repeats that do not count because timestamps are missing.
+/// Returns the end of a warning that repeats do not count because their timestamps are missing; empty if no repeat
+/// lacks any.
 fn without_stamps(repeats: u32, absent: Absent) -> String {
     if repeats == 0 {
         return String::new();

@@ -18,14 +18,14 @@ const SENDER_SHARE: f64 = 0.97;
 /// Lowest load of a search, as a share of its highest load.
 const LOWEST: f64 = 1e-3;
 
-/// The highest load that is requested (pps): the configured one if a sender that reaches `sender_pps` keeps up with it,
-/// otherwise slightly less than `sender_pps`.
+/// Returns the highest load that is requested (pps): the configured one if a sender that reached `sender_pps` keeps up
+/// with it, otherwise 97 % of `sender_pps`.
 pub(super) fn max_pps(settings: &Settings, sender_pps: f64) -> f64 {
     settings.max_pps.filter(|asked_pps| reaches(sender_pps, *asked_pps)).unwrap_or(SENDER_SHARE * sender_pps)
 }
 
-/// Whether a sender that reached `sender_pps` keeps up with the configured highest load. Its rate was not measured at
-/// any higher load.
+/// Whether a sender that reached `sender_pps` keeps up with the configured highest load `asked_pps` (pps). It is not
+/// required to reach more: unless bursts are tested, the sender's rate is measured at no higher load.
 fn reaches(sender_pps: f64, asked_pps: f64) -> bool {
     sender_pps >= KEPT_UP_SHARE * asked_pps
 }
@@ -74,7 +74,7 @@ fn searched<E>(
             binary::search(goal, range, &mut |duration_s, load_pps| ask(Request::whole(duration_s, load_pps)))
         }
         SearchBy::Mlr | SearchBy::MlrTypical => {
-            // With noise, a search may revise its bounds many times. This limit suffices for any binary search.
+            // With noise, a search may revise its bounds many times. This limit is long enough for any binary search.
             let goals = settings.goals();
             let at_most_s = Some(30.0 * goals.iter().map(|goal| goal.duration_sum_s).sum::<f64>());
             mlr::search_deciding(&Mlr { goals, range, start_pps: None, at_most_s }, ask)
@@ -84,7 +84,7 @@ fn searched<E>(
 
 /// What limited a search for the goal with this index, by how the search ended. `None` if the search found no limit.
 pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Option<Limit> {
-    // Whether the search's highest load was the one that the user configured.
+    // True if the search's highest load was the one that the user configured, not the sender's limit.
     let below_sender = settings.max_pps.is_some_and(|asked_pps| reaches(turn.sender_pps, asked_pps));
     let found = turn.searched.found.get(goal)?;
     match found.end {
@@ -106,7 +106,7 @@ pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> String {
     format!("throughput: {which} ended early after {trials}; its bounds so far are no throughput")
 }
 
-/// What a search did not find, by how it ended. `None` if nothing is missing.
+/// Describes a missing or limited result of a search, by how the search ended. `None` if nothing is missing.
 fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
     match (limit, end) {
         (Some(Limit::Asked), _) => Some("the highest load allowed (--max) was forwarded; the device can forward more"),
@@ -184,7 +184,7 @@ fn in_the_middle(turns: &[SearchTurn]) -> Option<&SearchTurn> {
 const TOO_FEW: &str = "throughput: the searches are too few, or too far apart, for their mean: its interval begins at 0; ask for more \
                        --searches";
 
-/// Mean of the lower bounds with its interval, as `compare` tests it, cut off at 0.
+/// Mean of the lower bounds with the interval that `compare` uses in its test, cut off at 0.
 fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     let lowers: Vec<f64> = bounds.iter().map(|(lower, _)| *lower).collect();
     let figure =
@@ -192,8 +192,8 @@ fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     Some(figure.not_negative())
 }
 
-/// What the searches did not find for a goal: each finding once, with the number of searches that it applies to. Each
-/// sentence starts with `of`.
+/// Describes missing or limited results of the searches for a goal: each sentence once, with the number of searches
+/// that it applies to. Each sentence starts with `of`.
 fn all_missing(turns: &[SearchTurn], settings: &Settings, goal: usize, of: &str) -> Vec<String> {
     let (made, asked) = (turns.len(), settings.searches);
     let ends = turns.iter().filter_map(|turn| missing(limit(settings, turn, goal), turn.searched.found.get(goal)?.end));

@@ -9,7 +9,7 @@ use crate::settings::{SearchBy, Tests};
 use netcliff_mlrsearch::simulated::{Bench, Device as Simulated};
 use netcliff_mlrsearch::{End, Found, Goal, Searched};
 
-/// Latency by the clocks of a sending program and a sink.
+/// Latencies of a tagged frame by the application's clock.
 const TAGGED: Tagged = Tagged {
     latency_s: Some(1e-4),
     uncertainty_s: Some(1e-7),
@@ -104,8 +104,8 @@ fn run(settings: &Settings, mut device: Fake) -> (Vec<SizeReport>, Option<String
     conduct(settings, &mut device, &mut |_| {})
 }
 
-/// A full trial that loses frames ends early. The search is shorter by the rest of that trial, reports this, and finds
-/// the same throughput. The latency trial after it has its full length.
+/// A full trial that loses frames ends early. The search is shorter by the rest of that trial, says so, and finds the
+/// same throughput. The latency trial after it has its full length.
 #[test]
 fn a_full_trial_that_loses_does_not_go_on() {
     struct Whole(Fake);
@@ -174,13 +174,14 @@ fn every_test_gives_its_figure() {
     let loss = size.loss.as_ref().unwrap();
     assert!(loss.clean && loss.trials[0].loss_ratio() > 0.5);
     let bursts = size.back_to_back.as_ref().unwrap();
-    // A burst of 1000 / (1 - 0.4) leaves 1000 frames in the buffer. The resolution is 200 of 2e6.
+    // The device forwards 0.4 of the burst's rate, so a burst of 1000 / (1 - 0.4) frames leaves 1000 frames in the
+    // buffer. The resolution is 200 of 2e6 frames.
     assert!((bursts.mean - 1666.0).abs() <= 200.0, "{bursts:?}");
     assert!((bursts.corrected_buffer_s - bursts.mean / 1e6 * (1.0 - throughput / 1e6)).abs() < 1e-12);
     assert!(size.missing.is_empty() && size.seen.trials > 20 && size.pacing.is_some(), "{size:?}");
 }
 
-/// Only the latency test, by the kernel's stamps.
+/// Settings for the latency test alone, by the kernel's timestamps.
 fn stamped() -> Settings {
     let tests = Tests { throughput: true, latency: true, loss: false, back_to_back: false };
     Settings { tests, frames: vec![FrameSize::Fixed(64)], stamps: Stamps::Kernel, ..Settings::default() }
@@ -346,7 +347,8 @@ fn in_rounds() -> Settings {
 #[test]
 fn searches_go_round_the_sizes_and_are_one_throughput() {
     let mut device = Fake::new(400e3, 1e6);
-    // The second size's searches see the device at 310, 320 and 350 kpps, those of the first size at 300, 330 and 340.
+    // The searches of the second size see a device of 310, 320 and 350 kpps, the searches of the first size one of 300,
+    // 330 and 340 kpps.
     device.drifting = [300e3, 310e3, 320e3, 330e3, 340e3, 350e3].into();
     let mut turns = Vec::new();
     let mut watch = |step| {
@@ -397,7 +399,7 @@ fn without_a_line_there_is_no_share_of_one() {
     assert!(serde_json::to_value(&sizes[0]).expect("plain data").get("line_shares").is_none());
 }
 
-/// A load failed, and then the tester did not reach other loads: the device is the limit, and the bounds are wide.
+/// A load failed, and then the tester did not reach other loads: the device is the limit, and the bounds are far apart.
 #[test]
 fn a_load_that_failed_makes_the_device_the_limit() {
     let found =
@@ -427,7 +429,7 @@ fn one_search_is_reported_as_before() {
 fn a_stop_keeps_the_searches_that_were_made() {
     let mut device = Fake::new(400e3, 1e6);
     let (whole, _) = run(&in_rounds(), Fake::new(400e3, 1e6));
-    // Stop in the second round, when the second size had its turn and the first had not.
+    // The run stops in the second round, after the second size's search and during the first size's.
     let of = |size: &SizeReport, rounds: usize| -> u32 {
         size.searches[..rounds].iter().map(|turn| turn.searched.trials.len() as u32).sum()
     };
@@ -448,8 +450,8 @@ fn a_stop_keeps_the_searches_that_were_made() {
 #[test]
 fn searches_that_end_otherwise_are_counted() {
     let mut device = Fake::new(400e3, 500e3);
-    // First size: a search beyond the sender's reach, one that finds nothing, a regular one. Second size: regular
-    // searches.
+    // First size: one search goes beyond the sender's reach, one finds nothing, and one is regular. Second size: all
+    // searches are regular.
     device.drifting = [1e9, 400e3, 400e3, 10.0, 400e3, 400e3].into();
     let settings = Settings { search: SearchBy::Binary, ..in_rounds() };
     let (sizes, _) = run(&settings, device);

@@ -1,4 +1,4 @@
-//! Makes a report of the results so far: rows, with warnings.
+//! Makes a report of the results so far: rows and warnings.
 
 use std::collections::BTreeSet;
 
@@ -76,14 +76,14 @@ impl Found {
     }
 }
 
-/// Throughput of one CPU that does the work of tester and router for each frame, one after the other: 1 / (t + r), with
-/// the times of a frame measured separately.
+/// Throughput of one CPU that does the work of tester and router for each frame, one after the other: 1 / (t + r),
+/// where t and r are the times of a frame on separate CPUs.
 fn in_turn(samples: &[ForwardingSample]) -> Option<Figure> {
     let both = |sample: &ForwardingSample| Some(1.0 / (1.0 / sample.sender_pps + 1.0 / sample.predicted?.server_pps));
     stats::mean(&samples.iter().filter_map(both).collect::<Vec<f64>>()).map(Figure::not_negative)
 }
 
-/// For each set-up that is not simulated, a sentence that says why, and how it is predicted instead.
+/// Returns a sentence for each set-up that is not simulated: why, and how it is predicted instead.
 fn predicted_of(found: &Found) -> Vec<String> {
     let one = |(at, (set_up, about)): (usize, &(SetUp, Option<About>))| {
         let cpus = &about.as_ref()?.router_cpus;

@@ -1,4 +1,5 @@
-//! The rounds of an experiment: in each round every set-up has a turn, except those that the continued run has made.
+//! The rounds of an experiment: in each round every set-up has a turn, except for turns that the continued run has
+//! already made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,7 +32,7 @@ pub(super) trait Turns {
 }
 
 /// Runs all rounds. Every second round has the reverse order, so that drift cancels out. A set-up that fails is left
-/// out of later rounds. Returns the first such error.
+/// out of the rest of the run. Returns the first error of a set-up.
 pub(super) fn measure<R: Router>(
     found: &mut Found,
     settings: &Settings,
@@ -106,7 +107,8 @@ impl Found {
         }
     }
 
-    /// Takes over the samples of an earlier run of the same set-ups. What that run could not measure is tried again.
+    /// Takes over the samples of an earlier run of the same set-ups. Results that were missing in that run are measured
+    /// again.
     pub fn take_up(&mut self, before: ForwardingReport) {
         let place =
             |set_ups: &[(SetUp, Option<About>)], name: &str| set_ups.iter().position(|(set_up, _)| set_up.name == name);

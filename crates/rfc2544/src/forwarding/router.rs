@@ -53,7 +53,7 @@ pub(super) struct Planned {
 /// Builds the testbed and sets up the router.
 pub(super) fn build(set_up: &SetUp, settings: &Settings, stop: &Arc<AtomicBool>) -> Result<Planned, DeviceError> {
     let tester_cpu = netcliff_host::inventory::Inventory::of_this_host().cpu.online.first().copied().unwrap_or(0);
-    // Without a plan nothing moves packets to other CPUs, so the sending CPU does the router's work.
+    // Without a plan nothing moves packets to other CPUs, so the tester's CPU also does the router's work.
     let router_cpu = set_up.tune.is_none().then_some(tester_cpu);
     let place = Place::Namespaces { forwarding: set_up.forwarding, rules: set_up.rules, router_cpu };
     let mut kernel = Kernel::build(settings, place, Some(tester_cpu), Arc::clone(stop))?;

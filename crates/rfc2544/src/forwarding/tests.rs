@@ -168,7 +168,7 @@ fn every_set_up_takes_its_turn_and_is_compared_with_the_first() {
     let gain = report.rows[1].gain.unwrap();
     assert!((gain.value - 1.0).abs() < 0.05 && gain.interval.is_some(), "{gain:?}");
     assert_eq!(report.rows[1].simulated_pps.unwrap().value, 600e3);
-    // One CPU does both: 1 us to send and receive a frame, 1/600 ms to forward it.
+    // A shared CPU needs 1 us to send and receive a frame, and 1/600 ms to forward it.
     let in_turn = report.rows[0].modelled_pps.unwrap().value;
     assert!((in_turn / 375e3 - 1.0).abs() < 1e-9, "{in_turn}");
     assert!(report.rows[1..3].iter().all(|row| row.modelled_pps.is_none()));
@@ -178,7 +178,7 @@ fn every_set_up_takes_its_turn_and_is_compared_with_the_first() {
 fn a_run_that_was_stopped_goes_on_and_measures_nothing_twice() {
     let build = |stop: &Arc<AtomicBool>, set_up: &SetUp| Fake { stop: Some(Arc::clone(stop)), ..Fake::of(set_up) };
     let stop = Arc::<AtomicBool>::default();
-    // Stop in the second turn, between its two sizes.
+    // The run stops in the second turn, between the turn's two sizes.
     let mut heard = Heard { stops_after: Some(3), stop: Arc::clone(&stop), ..Heard::default() };
     let (half, _) = report_of(None, &mut heard, |set_up| Ok(build(&stop, set_up)));
     assert!(half.partial && half.not_had.is_empty(), "{:?}", half.not_had);
@@ -271,8 +271,8 @@ fn values_that_cannot_be_are_named() {
     }
 }
 
-/// The destinations reach the generator. The flows are spread evenly over them, unless the file sets the number of
-/// flows.
+/// The destinations of the file reach the generator. The flows are spread evenly over them; the file may set the number
+/// of flows.
 #[test]
 fn flows_to_several_destinations() {
     let of = |lines: &str| {
@@ -290,7 +290,7 @@ fn flows_to_several_destinations() {
     assert_eq!(of("flows = 800\ndestinations = 100\ndestination_ports = 4"), (800, 100, 4));
 }
 
-/// If the tester limits a throughput, the gain is a limit too: a lower one, an upper one, or unknown.
+/// If the tester limits a throughput, the gain is only a lower limit, an upper limit, or unknown.
 #[test]
 fn gains_of_throughputs_that_the_tester_limits_are_limits() {
     use super::report::{ForwardingRow, GainLimit};

@@ -9,7 +9,7 @@ use super::sides::PORTS;
 use super::{DeviceError, Kernel, Place, WireTrial};
 use netcliff_trial::ledger::{self, Way, row};
 
-/// Length of the trial (s): like that of `find`, long enough to fill every queue on the path.
+/// Length of the trial (s): long enough to fill every queue on the path, as in `find`.
 const LEDGER_S: f64 = 1.0;
 /// Sentence on how real ports limit the packet accounting.
 const BETWEEN_PORTS: &str = "what lies between the ports is not seen from here: frames that it lost are unexplained";
@@ -57,7 +57,7 @@ impl Kernel {
     fn ends(&self, report: &TrialReport, traced: bool) -> Ends {
         let sum = |count: fn(&DirectionReport) -> u64| report.directions.iter().map(count).sum::<u64>();
         let tester = self.remote.as_ref().map(|remote| remote.tester());
-        // If its ring is full, an AF_XDP program drops the packet itself, and the trace contains that drop.
+        // If its ring is full, an AF_XDP program drops the packet itself, and the trace already contains this drop.
         let by_packet =
             tester.is_none_or(|tester| matches!(tester.receiving, Receiving::PacketRing | Receiving::Counted));
         let missed = if by_packet || !traced { sum(|one| one.missed) } else { 0 };

@@ -45,7 +45,7 @@ pub(super) fn measured(report: &TrialReport, stamps: Stamps, load_pps: f64) -> M
     }
 }
 
-/// Latency of the tagged frames by the requested clock, and by the other known clocks.
+/// Latency of the tagged frames by the requested clock, and by the other clocks that are known.
 fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
     let mean = |of: &dyn Fn(&DirectionReport) -> Option<f64>| {
         let all: Option<Vec<f64>> = directions.iter().map(of).collect();
@@ -71,8 +71,9 @@ fn tagged(directions: &[DirectionReport], stamps: Stamps) -> Tagged {
     }
 }
 
-/// Rate of a sender whose requested load is beyond its reach (pps). If it did not send all frames, the rate refers to
-/// at least the requested time `asked_s`, however late the first frame left.
+/// Rate of a sender whose requested load is beyond its reach (pps): `sent` frames by the time from the first to the
+/// last, `sending_s`. If it did not send all intended frames, the time counts as at least the requested time `asked_s`,
+/// however late the first frame left.
 pub(super) fn reached_pps(sent: u64, intended: u64, sending_s: f64, asked_s: f64) -> f64 {
     let whole_s = if sent < intended { asked_s } else { 1e-6 };
     sent as f64 / sending_s.max(whole_s)

@@ -1,4 +1,5 @@
-//! Single frames between two ports before the first trial: whether anything comes through, and if not, why.
+//! Single frames between two ports before the first trial: they show whether the device forwards at all, and if not,
+//! why.
 
 use std::net::IpAddr;
 
@@ -27,7 +28,7 @@ impl Kernel {
             let (port, first) =
                 if from_tx { (&there.from, there.profile.source) } else { (&there.to, there.profile.destination) };
             let sweep = there.profile.sweep;
-            // Frames of the opposite direction have the same sweep, with source and destination exchanged.
+            // Frames of the opposite direction have the same sweep, with sources and destinations exchanged.
             let count = sweep.sources.max(sweep.destinations);
             let mac = netcliff_packets::interface::mac_address(&port.interface)?;
             let vlan = there.profile.vlan;
@@ -55,7 +56,7 @@ impl Kernel {
         };
         let (mut through, mut sent) = (vec![false; directions.len()], vec![0; directions.len()]);
         for _ in 0..TRIES {
-            // A missing port says nothing about the device. The first trial fails too, and its error is reported.
+            // A missing port is not a fault of the device. The first trial fails too, and its error is reported.
             let Ok(report) = self.run(trial) else { return Ok(()) };
             for (at, direction) in report.directions.iter().enumerate() {
                 through[at] |= direction.arrived.frames > 0;

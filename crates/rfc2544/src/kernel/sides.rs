@@ -12,8 +12,9 @@ use netcliff_packets::interface::mac_address;
 use super::{DeviceError, Kernel, Place};
 use crate::settings::{FrameSize, Settings};
 
-/// UDP source and destination port of the first flow, and the largest number of source ports in a sweep.
+/// UDP source and destination port of the first flow.
 pub(super) const PORTS: (u16, u16) = (10_000, 20_000);
+/// Largest number of source ports in a sweep.
 const PORTS_EACH: u32 = 256;
 
 impl Kernel {

@@ -31,7 +31,7 @@ fn a_loss_curve_goes_on_below_its_last_step_until_two_trials_are_clean() {
     let mut ask = |duration, load| Ok::<_, Infallible>(bench.trial(duration, load));
     let curve = loss_curve(1e6, 0.1, 60.0, &mut ask).0;
     assert!(curve.clean && curve.missing().is_empty() && curve.trials.len() == 13, "{curve:?}");
-    // With the finest step, the steps end where the halves would start.
+    // With the finest step, the steps end at a thousandth, where halving would start.
     let mut none = |duration_s, load_pps| Ok::<_, Infallible>(lost_whole(duration_s, load_pps));
     let curve = loss_curve(1e6, 0.001, 60.0, &mut none).0;
     assert_eq!(curve.trials.len(), 1000);

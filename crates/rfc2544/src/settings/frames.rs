@@ -50,8 +50,8 @@ impl FrameSize {
         sizes.iter().sum::<usize>() as f64 / sizes.len() as f64
     }
 
-    /// IMIX whose smallest frames are at least `least` bytes long (FCS included), so that the headers fit. Other sizes
-    /// are unchanged.
+    /// Returns IMIX with smallest frames of at least `least` bytes (FCS included), so that the headers fit. Other frame
+    /// sizes are returned unchanged.
     #[must_use]
     pub fn with_room_for(self, least: usize) -> Self {
         match self {
@@ -97,7 +97,7 @@ impl FromStr for FrameSize {
                 }
                 Ok(Self::Capture { mean_bytes, longest_bytes })
             }
-            // The printed form, such as `imix-84`. The smallest size must not exceed the mix's next larger one.
+            // The printed form, such as `imix-84`. The smallest size must not exceed the next larger size of the mix.
             number if number.starts_with("imix-") => match number["imix-".len()..].parse() {
                 Ok(least) if (65..=IMIX[1] as u32).contains(&least) => Ok(Self::ImixFrom(least)),
                 _ => Err(bad()),

@@ -31,8 +31,8 @@ pub struct Pcap {
 }
 
 impl Pcap {
-    /// Converts a capture. Frames shorter than `least_bytes` (FCS included), which the headers and netcliff's label
-    /// need, are lengthened to it.
+    /// Converts a capture. Frames shorter than `least_bytes` (FCS included), the length of the headers and netcliff's
+    /// label, are lengthened to it.
     pub fn of(mut capture: Capture, least_bytes: u32) -> Self {
         let short = capture.packets.iter().filter(|packet| packet.bytes < least_bytes).count();
         capture.packets.iter_mut().for_each(|packet| packet.bytes = packet.bytes.max(least_bytes));

@@ -29,14 +29,14 @@ pub struct Arrived {
     pub foreign: u64,
 }
 
-/// The number of frames sent up to some time, and how many of these have arrived.
+/// The number of frames sent up to some time, and the number of these frames that have arrived.
 #[derive(Debug)]
 struct Mark {
     /// The time \[ns\].
     at_ns: u64,
     /// Frames sent by then.
     sent: u64,
-    /// Frames of these that have arrived, by then or since.
+    /// Number of these frames that have arrived, before or after that time.
     arrived: u64,
 }
 
@@ -106,8 +106,8 @@ impl Account {
         self.last_ns = Some(at_ns);
     }
 
-    /// Records that `sent` frames have been sent at `now_ns`. Returns how many of the frames sent at least `settle_ns`
-    /// ago have not arrived: they are lost. 0 if no record is that old.
+    /// Records that `sent` frames have been sent by `now_ns`. Returns the number of frames that were sent at least
+    /// `settle_ns` ago and have not arrived: they are lost. 0 if no record is that old.
     pub fn lost(&mut self, now_ns: u64, sent: u64, settle_ns: u64) -> u64 {
         self.marks.push_back(Mark { at_ns: now_ns, sent, arrived: self.arrived.frames });
         let mut lost = 0;
@@ -139,7 +139,7 @@ mod tests {
         Templates::new(&profile).expect("legal")
     }
 
-    /// Frame 1 is late, frame 2 is lost; neither is missing before the wait is over.
+    /// Frame 1 is late, frame 2 is lost; neither counts as lost before the wait is over.
     #[test]
     fn a_frame_is_lost_once_its_wait_is_over() {
         let templates = templates();

@@ -82,7 +82,8 @@ pub struct Profile {
     pub sweep: Sweep,
     /// Frame sizes, including FCS, sent in turn \[bytes\].
     pub sizes: Vec<usize>,
-    /// A capture whose times, sizes and flows are sent instead. Its flows become source ports.
+    /// A capture whose times, sizes and flows are sent instead of `sizes` at a constant rate. Its flows become source
+    /// ports.
     pub replay: Option<Arc<Replay>>,
 }
 
@@ -120,17 +121,18 @@ pub enum Parsed {
 }
 
 /// The sequence of frames in a trial: size and stream of the frame at each position. Each combination of size and
-/// stream has a template.
+/// stream that occurs has a template.
 #[derive(Debug)]
 enum FrameOrder {
-    /// The sizes in turn. The stream advances after each round of the sizes, so that all streams have all sizes.
+    /// The sizes in turn. The stream advances after each round of the sizes, so that all streams have frames of all
+    /// sizes.
     Turns {
         /// Frame lengths in bytes, without FCS.
         lengths: Vec<usize>,
         /// Number of streams.
         streams: usize,
     },
-    /// The sizes and flows of a capture. A stream is a source port; a template is a kind of its frames.
+    /// The sizes and flows of a capture. A stream is a source port; each kind of frame of the capture has a template.
     Replay(Arc<Replay>),
 }
 
@@ -145,7 +147,7 @@ impl FrameOrder {
         }
     }
 
-    /// For each template: frame bytes without FCS, and the stream.
+    /// Length (bytes, without FCS) and stream of each template.
     fn templates(&self) -> Vec<(usize, u32)> {
         match self {
             Self::Turns { lengths, streams } => {
@@ -175,7 +177,7 @@ impl FrameOrder {
         }
     }
 
-    /// Frame bytes without FCS of the frame with this sequence number.
+    /// Length of the frame with this sequence number (bytes, without FCS).
     #[inline]
     fn length(&self, sequence: u64) -> usize {
         match self {
@@ -243,8 +245,8 @@ impl Templates {
             let bytes = headers(profile, stream, &filler[prefix..length])?;
             let (kept, checksum) = bytes.split_at(prefix - 2);
             prefixes.extend_from_slice(kept);
-            // The library's checksum is over a zero label. Without a checksum, IPv4 receivers skip the check, as if a
-            // NIC had verified it. IPv6 requires a checksum.
+            // The library computes the checksum for a label of zeros. IPv4 frames are sent without a checksum, and the
+            // receiver skips the check, as if a NIC had verified it. IPv6 requires a checksum.
             sums.extend(ipv6.then(|| u32::from(!u16::from_be_bytes([checksum[0], checksum[1]]))));
             prefixes.extend_from_slice(&[0, 0]);
         }
@@ -258,7 +260,7 @@ impl Templates {
         &self.filler
     }
 
-    /// Bytes of the longest frame on the wire: without FCS, with its tag.
+    /// Length of the longest frame as it is handed to the port (bytes): without FCS, with its VLAN tag.
     pub fn longest(&self) -> usize {
         self.filler.len()
     }
@@ -268,7 +270,7 @@ impl Templates {
         self.prefix - self.vlan_bytes
     }
 
-    /// The frames as a program of the kernel makes them: of one size, IPv4.
+    /// The frames in the form in which a program in the kernel makes them: of one size, IPv4.
     pub(super) fn for_programs(&self) -> netcliff_host::live::Frames {
         netcliff_host::live::Frames {
             template: self.filler.clone(),
@@ -288,7 +290,7 @@ impl Templates {
         self.order.replay()
     }
 
-    /// Frame bytes without FCS of the frame with this sequence number.
+    /// Length of the frame with this sequence number (bytes, without FCS).
     #[inline]
     pub fn length(&self, sequence: u64) -> usize {
         self.order.length(sequence)
@@ -300,7 +302,7 @@ impl Templates {
         self.order.stream(sequence)
     }
 
-    /// Writes headers and label to the start of a frame that contains the filler.
+    /// Writes headers and label to the start of a frame whose other bytes are the filler's.
     #[inline]
     pub fn write(&self, frame: &mut [u8], tag: u16, sequence: u64, sent_ns: u64) {
         let label = Label { stream: self.stream(sequence), sequence, sent_ns };
@@ -317,8 +319,8 @@ impl Templates {
         }
     }
 
-    /// Parses a received frame, whose VLAN tag the kernel has removed. `now_ns` supplies the upper bits of its send
-    /// time.
+    /// Parses a received frame, whose VLAN tag the kernel has removed. `now_ns` supplies the upper bits of the frame's
+    /// send time.
     #[inline]
     pub fn parse(&self, frame: &[u8], tag: u16, now_ns: u64) -> Parsed {
         let label_at = self.label_at();
@@ -415,7 +417,7 @@ fn advance(address: IpAddr, by: u32) -> IpAddr {
     }
 }
 
-/// Pattern byte at an offset. Equal bytes do not follow each other, and offsets 256 apart differ.
+/// Pattern byte at an offset. Neighbouring bytes differ, and so do bytes at offsets 256 apart.
 fn pattern(at: usize) -> u8 {
     (at * 167 + at / 256 * 13 + 41) as u8
 }

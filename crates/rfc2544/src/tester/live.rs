@@ -23,23 +23,23 @@ use super::run::{Direction, DirectionReport, GRACE_NS, Methods, Port, Tester, Tr
 use super::run::{check, void};
 use super::stamps::{PortStamps, Stamps};
 
-/// Time for which the frames of one batch are collected \[ns\].
+/// Largest scheduled time of a batch: frames that are due within this time leave together \[ns\].
 const BATCH_NS: f64 = 20_000.0;
-/// Largest number of frames in a batch: a quarter of a veth's ring, and as many as one poll takes.
+/// Largest number of frames in a batch: a quarter of a veth's ring, and the number that one poll takes.
 const MOST_BATCH: u32 = 64;
-/// Shortest time for which a run of the program waits for a batch that is not yet due \[s\].
+/// Shortest time that a run of the program waits for a batch that is not yet due \[s\].
 const WAIT_S: f64 = 25e-6;
 /// Interval between checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
-/// Length of a burst at most \[ns\].
+/// Longest duration of a burst \[ns\].
 const BURST_NS: u64 = 60_000_000_000;
 
-/// Number of frames in a batch at a load (pps): those of 20 us, 1 to 64.
+/// Number of frames in a batch at a load (pps): the frames of 20 us, but at least 1 and at most 64.
 pub fn batch(load_pps: f64) -> u32 {
     (load_pps * BATCH_NS * 1e-9).clamp(1.0, f64::from(MOST_BATCH)) as u32
 }
 
-/// The programs between the two ports of a direction.
+/// The programs in the kernel that send and count the frames of one direction.
 #[derive(Debug)]
 pub struct LiveBench {
     live: Live,
@@ -52,12 +52,13 @@ pub struct LiveBench {
     _watcher: Watcher,
 }
 
-/// A thread that ends the current trial when `stop` is set, because the sending thread is in the kernel.
+/// A thread that ends the current trial when `stop` is set: the sending thread is in the kernel and cannot check the
+/// flag.
 #[derive(Debug)]
 struct Watcher(Arc<AtomicBool>);
 
 impl Watcher {
-    /// Starts the thread, with the placement of the calling one.
+    /// Starts the thread with the placement of the calling thread.
     fn start(stopper: Stopper, stop: Arc<AtomicBool>) -> Result<Self, String> {
         let over = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&over);
@@ -152,7 +153,7 @@ impl LiveBench {
             let accepted = format!("at most {MOST_FRAMES} frames by live frames: a shorter trial, or --send-by auto");
             return Err(WireError::setting("frames of a trial", frames, accepted));
         }
-        // 0 is the tag of frames of a closed trial.
+        // 0 is the tag of frames outside a trial.
         self.tag = self.tag.wrapping_add(1).max(1);
         let in_burst = trial.burst.is_some();
         let gap_ns = if in_burst { 0.0 } else { 1e9 / trial.load_pps };
@@ -189,8 +190,8 @@ impl LiveBench {
 
     /// Sends until all frames are sent, the time is over, or `stop` is set. Returns true if stopped.
     fn send(&mut self, frames: u64, duration_s: f64, stop: &AtomicBool) -> Result<bool, WireError> {
-        // A run of the program may end without a frame because it waited. Request more runs for that; surplus runs end
-        // at once.
+        // A run of the program may end without a frame because it waited. More runs are requested for this; surplus
+        // runs end at once.
         let waits = (duration_s / WAIT_S) as u64;
         loop {
             let (sent, over) = self.live.progress();
@@ -207,7 +208,7 @@ impl LiveBench {
         }
     }
 
-    /// Waits for residual frames.
+    /// Waits for frames that are still on the path.
     fn settle(&self, sent: u64, settle_s: f64) {
         let until_ns = clock::monotonic_ns() + (settle_s * 1e9) as u64;
         while self.live.arrived() < sent && clock::monotonic_ns() < until_ns {
@@ -234,7 +235,7 @@ fn frames(direction: &Direction) -> Result<Frames, String> {
     Ok(templates.for_programs())
 }
 
-/// Makes the report of a direction. Frames that the port neither sent nor refused did not reach it.
+/// Makes the report of a direction. Frames that the port neither sent nor refused did not reach the port.
 fn report(intended: u64, sent: &Sent, counted: &Counted, port: PortCounts, gap_ns: f64, batch: u32) -> DirectionReport {
     let refused = port.refused.min(sent.frames);
     let accepted = port.left.min(sent.frames - refused);
@@ -287,8 +288,8 @@ mod tests {
         assert_eq!(at, [1, 1, 2, 20, 41, 64]);
     }
 
-    /// Ten frames in batches of four, 1 us apart; the batches leave 500 ns late. The first frame of a batch is also
-    /// late by the length of the batch.
+    /// Ten frames in batches of four, scheduled 1 us apart; the batches leave 500 ns late. Each frame of a batch is
+    /// also late by the time from its schedule to the end of the batch.
     #[test]
     fn each_frame_has_its_place_and_its_lateness() {
         let sent = Sent {

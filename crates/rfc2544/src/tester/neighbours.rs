@@ -1,7 +1,7 @@
 //! Answers ARP requests and ICMPv6 neighbour solicitations for the addresses of a tester's ports, so that a router
-//! between the ports resolves its neighbours as if they were hosts. Stores also what the router reported.
+//! between the ports resolves its neighbours as if they were hosts. Also stores the messages that the router sent.
 //!
-//! A thread of its own uses its own packet sockets: answers leave between the frames of a trial, one for each request.
+//! A separate thread with its own packet sockets sends the answers between the frames of a trial, one for each request.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,9 +25,9 @@ const ICMPV6: u8 = 58;
 /// Types of ICMPv6: solicitation and advertisement of a neighbour.
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// Time to wait for frames before the stop flag is checked (ms).
+/// Longest wait for frames before the stop flag is checked (ms).
 const WAIT_MS: u16 = 50;
-/// Largest number of different messages stored: a router in front of many destinations asks for each.
+/// Largest number of different messages stored: a router requests the address of each of many destinations.
 const KEPT: usize = 256;
 
 /// A port of the tester, in the calling thread's network namespace.
@@ -92,11 +92,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Starts answering for these ports. Until [`Self::probed`] is called, it also reads messages that a packet cannot
-    /// be delivered.
-    ///
-    /// # Errors
-    /// A port is gone, or the kernel refuses packet sockets.
+    /// Starts to answer for these ports. Until [`Self::probed`] is called, the thread also reads messages that a packet
+    /// cannot be delivered.
     pub fn start(owners: Vec<Owner>) -> Result<Self, WireError> {
         let mut sockets = Vec::new();
         for (port, owner) in owners.iter().enumerate() {
@@ -126,8 +123,7 @@ impl Neighbours {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// From now on reads only requests that need answers, so that the frames of a trial pass as few filters as
-    /// possible.
+    /// Stops reading messages other than requests that need answers, so that the frames of a trial pass fewer filters.
     pub fn probed(&self) {
         self.probing.store(false, Ordering::Relaxed);
     }
@@ -257,7 +253,7 @@ impl Worker {
         let Some((heard, answer)) = read(socket.port, &self.owners[socket.port], frame) else { return };
         if let Some(answer) = answer {
             // SAFETY: the pointer and length describe `answer`, which outlives the call. If sending fails, the router
-            // asks again.
+            // repeats its request.
             let _ =
                 unsafe { libc::send(socket.fd.as_raw_fd(), answer.as_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) };
         }

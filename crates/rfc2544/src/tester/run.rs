@@ -24,7 +24,7 @@ pub(super) use flight::void;
 use flight::{Ended, Flight, send, settle};
 use open::{receivers, senders};
 
-/// Default number of frames per kick: frames that are due together leave together.
+/// Default number of frames per kick (one handover to the kernel): frames that are due together leave together.
 pub const MAX_BURST: usize = 32;
 /// Time after the end of a trial during which overdue frames may still leave \[ns\].
 pub(super) const GRACE_NS: u64 = 5_000_000;
@@ -77,19 +77,19 @@ impl Methods {
     }
 }
 
-/// The methods of sending, receiving and stamping in use. They are those of the first direction; the others have the
-/// same.
+/// The methods of sending, receiving and timestamping in use, as found in the first direction; the other direction has
+/// the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tester {
     /// Method of sending.
     pub sending: Sending,
-    /// Why the sender does not use AF_XDP although that was tried. `None` otherwise.
+    /// Why the sender does not use AF_XDP although AF_XDP was tried. `None` otherwise.
     pub not_sent_by_xdp: Option<String>,
     /// Method of receiving.
     pub receiving: Receiving,
-    /// Why the receiver does not use AF_XDP although that was tried. `None` otherwise.
+    /// Why the receiver does not use AF_XDP although AF_XDP was tried. `None` otherwise.
     pub not_received_by_xdp: Option<String>,
-    /// Why the programs for live frames are not in use although that was tried. `None` otherwise.
+    /// Why live frames are not in use although they were requested. `None` otherwise.
     pub not_live: Option<String>,
     /// Clock that stamps the tagged frames.
     pub stamps: Stamps,
@@ -104,7 +104,7 @@ pub struct Trial {
     pub load_pps: f64,
     /// Time for which frames are sent \[s\].
     pub duration_s: f64,
-    /// Longest wait for residual frames \[s\]; it ends early when no frame is missing.
+    /// Longest wait for frames that are still on the path \[s\]; it ends early when no frame is missing.
     pub settle_s: f64,
     /// Largest number of frames per kick.
     pub max_burst: usize,
@@ -123,7 +123,7 @@ pub struct Trial {
 pub struct TrialReport {
     /// The results of each direction.
     pub directions: Vec<DirectionReport>,
-    /// Time from the first to the last scheduled frame \[s\]. It is shorter than the trial's if the trial ended early
+    /// Time for which frames were scheduled \[s\]. It is shorter than the requested duration if the trial ended early
     /// ([`Trial::most_lost`]).
     pub duration_s: f64,
     /// Why the trial is void (RFC 9971). `None` if it counts.
@@ -160,7 +160,7 @@ pub struct DirectionReport {
     pub stamped: Option<Stamped>,
     /// Time from the departure of the first frame to that of the last one \[s\].
     pub sending_s: f64,
-    /// Frames that leave together by design. `None`: each at its own time.
+    /// Number of frames that leave together by design. `None`: each frame leaves at its own time.
     pub batch: Option<u32>,
 }
 
@@ -182,8 +182,8 @@ impl DirectionReport {
 }
 
 impl TrialReport {
-    /// Adds frames that the sink's port refused because it was full, as the device's port counts them. The trial is
-    /// then void.
+    /// Adds frames that the sink's port refused because it was full, as counted at the device's port. Any such frame
+    /// makes the trial void.
     pub fn refused_by_sink(mut self, frames: u64) -> Self {
         if let Some(direction) = self.directions.first_mut() {
             direction.missed += frames;
@@ -264,7 +264,7 @@ impl Bench {
             });
             lanes.push(Lane { sender, receiver, templates, tags: tags.transpose()? });
         }
-        // Start at a different tag in each process: frames of an earlier process must not count.
+        // Tags start at another value in each process, so that frames of an earlier process do not count.
         let tag = (clock::realtime_ns() / 1000) as u16;
         let tester = tester.ok_or_else(|| WireError::setting("directions", 0, "one or two"))?;
         Ok(Self { lanes, ticker: Ticker::new(), tag, tester })
@@ -311,7 +311,7 @@ impl Trial {
         self.tagged_at_s.map(|at_s| ((at_s * self.load_pps) as u64).min(frames - 1))
     }
 
-    /// Largest number of frames of a batch of live frames: smaller kicks make smaller batches.
+    /// Largest number of live frames in a batch: unlimited here unless the kicks are smaller than usual.
     pub(super) fn max_batch(&self) -> u32 {
         if self.max_burst < MAX_BURST { self.max_burst as u32 } else { u32::MAX }
     }
@@ -335,7 +335,7 @@ pub(super) fn check(trial: &Trial) -> Result<u64, WireError> {
 }
 
 impl Lane {
-    /// Fails while a port has no carrier: all frames would count as lost.
+    /// Fails while a port has no carrier, because all frames would count as lost.
     fn check(&self) -> Result<(), WireError> {
         self.sender.check()?;
         self.receiver.check()

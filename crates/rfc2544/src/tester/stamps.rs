@@ -1,8 +1,9 @@
 //! Timestamps that kernel or hardware put on a trial's tagged frame (RFC 2544 26.2).
 //!
-//! The tagged frame is sent through a packet socket of its own, which reports when the frame left (`SO_TIMESTAMPING`,
-//! the socket's error queue). Another packet socket, whose filter passes only that frame, reports when it arrived. All
-//! other frames take the usual path, so a trial costs no more than the kernel's clock reads at each interface.
+//! The tagged frame is sent through a separate packet socket, which reports when the frame left (`SO_TIMESTAMPING`, the
+//! socket's error queue). Another packet socket, whose filter passes only that frame, reports when it arrived. All
+//! other frames take the usual path, so timestamps add only the kernel's clock reads at each interface to the cost of a
+//! trial.
 //!
 //! | clock | from | to |
 //! | --- | --- | --- |
@@ -50,7 +51,8 @@ impl PortStamps {
     /// Checks whether the port offers these timestamps.
     ///
     /// # Errors
-    /// The port does not offer them, or the kernel does not report; with the timestamps that it offers.
+    /// The port does not offer them, or the kernel does not report them. The error names the timestamps that the port
+    /// offers.
     pub fn check(&self, stamps: Stamps, end: End) -> Result<(), WireError> {
         let can = |offered: TimeStamps| match (stamps, end) {
             (Stamps::Application, _) => true,
@@ -76,7 +78,7 @@ impl PortStamps {
     }
 }
 
-/// Latencies of a trial's tagged frame, which arrived. `None` if a timestamp is missing.
+/// Latencies of a trial's tagged frame, which arrived. A latency is `None` if one of its timestamps is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stamped {
     /// Latency from just before the frame was written (s).
@@ -167,7 +169,8 @@ mod tests {
         };
         assert!(port(Some(all)).check(Stamps::Hardware, End::Far).is_ok());
         let ptp = TimeStamps { hardware_receive_all: false, ..all };
-        // Departures are stamped if the socket requests it; arrivals only for certain protocols.
+        // Leaving frames are stamped if the socket requests it; arriving frames only for certain protocols, such as
+        // PTP.
         assert!(port(Some(ptp)).check(Stamps::Hardware, End::Near).is_ok());
         assert!(refused(Stamps::Hardware, Some(ptp), End::Far).contains("PTP"));
         refused(Stamps::Hardware, Some(TimeStamps { clock: None, ..all }), End::Near);

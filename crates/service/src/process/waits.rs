@@ -1,4 +1,4 @@
-//! [`Waits`]: how long the service's threads waited for a CPU used by other programs, by the scheduler's clock.
+//! [`Waits`]: how long the service's threads waited for a CPU that other programs used, as counted by the scheduler.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,9 +8,10 @@ use netcliff_host::process::{ProcessId, Scheduled, numbers, scheduled};
 /// Running and waiting times of a service's threads since they started.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Waits {
-    /// (time running, time runnable without a CPU) of each thread (s), by thread ID.
+    /// (time running, time ready but waiting for a CPU) of each thread (s), by thread ID.
     threads: BTreeMap<u32, (f64, f64)>,
-    /// CPU time of the kernel's threads that receive packets (s), which is work for the service.
+    /// CPU time of the kernel's threads that receive packets (s). They work for the service, so waiting for them does
+    /// not count as waiting for other programs.
     softirqs_s: f64,
 }
 
@@ -28,9 +29,9 @@ impl Waits {
         Self { threads: processes.iter().flat_map(of).collect(), softirqs_s: ran.sum() }
     }
 
-    /// Time (s) between this reading and `later` in which a thread waited for a CPU that other programs used; the
-    /// largest over the threads. Time in which softirqs or other threads of the service ran is subtracted, so that the
-    /// value is never too high.
+    /// Time (s) between this reading and `later` in which a thread waited for a CPU that other programs used: the
+    /// largest value of all threads. All time in which softirq threads or other threads of the service ran is
+    /// subtracted, so the value may be too low, but not too high.
     pub fn others_until(&self, later: &Self) -> f64 {
         let grown = |tid: &u32, (ran_s, waited_s): &(f64, f64)| {
             let (ran_before_s, waited_before_s) = self.threads.get(tid).copied().unwrap_or_default();
@@ -45,7 +46,7 @@ impl Waits {
 }
 
 /// Thread IDs of the kernel's threads that receive packets: ksoftirqd/N of these CPUs, and threads that poll a device
-/// or a backlog. `None` if a ksoftirqd is not visible, as in a container: waiting for it cannot then be distinguished
+/// or a backlog. `None` if a ksoftirqd is not visible, as in a container: waiting for it then cannot be distinguished
 /// from waiting for other programs.
 pub fn softirq_threads(cpus: &[u32]) -> Option<Vec<u32>> {
     let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
@@ -71,7 +72,7 @@ mod tests {
             softirqs_s,
         };
         let before = waits(&[(1, 5.0, 2.0), (2, 1.0, 0.0)], 3.0);
-        // Thread 1 waited 0.4 s: 0.1 for ksoftirqd, 0.05 for thread 2, and the rest for other programs.
+        // Thread 1 waited 0.4 s: 0.1 s for ksoftirqd, 0.05 s for thread 2, and the rest for other programs.
         let later = waits(&[(1, 5.5, 2.4), (2, 1.05, 0.1)], 3.1);
         assert!((before.others_until(&later) - 0.25).abs() < 1e-9);
         let quiet = waits(&[(1, 5.9, 2.1), (2, 1.0, 0.0), (7, 0.02, 0.1)], 3.1);

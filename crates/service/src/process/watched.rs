@@ -19,12 +19,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// Reads the present values, without threads that have ended.
+    /// Reads the present values. Threads that have ended are not included in the times by thread.
     pub fn of(processes: &[ProcessId]) -> Self {
         let mut times = Self::default();
         for process in processes {
             let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", process.pid)) else { continue };
-            // proc_pid_stat(5): utime and stime are fields 14 and 15; the name in brackets may contain any character.
+            // proc_pid_stat(5): utime and stime are fields 14 and 15; the name in parentheses may contain any
+            // character.
             let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
             let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
             times.user_ticks += ticks(11);
@@ -49,7 +50,7 @@ impl Times {
         later.since(self).map(|(used_s, _)| used_s).sum()
     }
 
-    /// (CPU time (s), name) of the thread that ran most between this reading and `later`.
+    /// (CPU time (s), name) of the thread that ran longest between this reading and `later`; `None` without threads.
     pub fn busiest_until(&self, later: &Self) -> Option<(f64, String)> {
         later.since(self).max_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -94,7 +95,8 @@ impl NetworkCounts {
     }
 }
 
-/// A value of /proc/net/snmp or netstat, which have a line of names and a line of values per group.
+/// A value of /proc/net/snmp or /proc/net/netstat, which have a line of names and a line of values for each group; 0 if
+/// the value is missing.
 fn named(text: &str, group: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.starts_with(group));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
@@ -102,7 +104,7 @@ fn named(text: &str, group: &str, name: &str) -> u64 {
     place.and_then(|place| values.split_whitespace().nth(place)?.parse().ok()).unwrap_or(0)
 }
 
-/// Ports that are listened on in the network namespace of a process, in words.
+/// Ports of TCP and UDP on which programs listen in the network namespace of a process, in words.
 pub fn listening(pid: u32) -> Vec<String> {
     let mut ports = Vec::new();
     for (file, transport, state) in
@@ -122,7 +124,7 @@ pub fn listening(pid: u32) -> Vec<String> {
     ports
 }
 
-/// Reads `0100007F:0035`: the address in words of the host's byte order, and the port.
+/// Parses an address such as `0100007F:0035`: the IP address in 32-bit words of the host's byte order, and the port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let word = |text: &str| u32::from_str_radix(text, 16).ok().map(u32::to_ne_bytes);

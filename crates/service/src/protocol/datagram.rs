@@ -1,8 +1,8 @@
-//! User-defined datagrams, whose answers are matched by bytes that the service returns.
+//! User-defined datagrams. An answer is matched to its request by bytes of the request that the service returns.
 
 use super::{Answer, Expects, Message, read_number};
 
-/// Position of a request's number in datagrams.
+/// Position of a request's number in requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Match {
     /// Offset in the request (bytes).
@@ -29,7 +29,7 @@ impl std::str::FromStr for Match {
     }
 }
 
-/// Reads a request in hexadecimal digits, optionally separated by blanks. Errors are sentences.
+/// Parses a request in hexadecimal digits, optionally separated by blanks. Errors are sentences.
 pub(crate) fn request(line: &str, by: Option<Match>) -> Result<Message, String> {
     let digits: Vec<u32> = line
         .chars()
@@ -42,7 +42,7 @@ pub(crate) fn request(line: &str, by: Option<Match>) -> Result<Message, String> 
     message(digits.chunks(2).map(|two| (two[0] * 16 + two[1]) as u8).collect(), by)
 }
 
-/// Makes a request of these bytes. The error says that the number's position lies outside the bytes.
+/// Makes a request of these bytes. It is an error if the number's position lies outside the bytes.
 pub(super) fn message(bytes: Vec<u8>, by: Option<Match>) -> Result<Message, String> {
     if let Some(by) = by.filter(|by| by.offset + by.length > bytes.len()) {
         let (from, to) = (by.offset, by.offset + by.length);
@@ -51,7 +51,7 @@ pub(super) fn message(bytes: Vec<u8>, by: Option<Match>) -> Result<Message, Stri
     Ok(Message { bytes, number: by.map(|by| (by.offset, by.length)), expects: Expects::Usual })
 }
 
-/// Reads the answer in a datagram; `None` if it is too short for the number.
+/// Parses the answer in a datagram; `None` if it is too short for the number.
 pub(super) fn of_datagram(by: Option<Match>, bytes: &[u8]) -> Option<Answer> {
     let number = match by {
         None => None,

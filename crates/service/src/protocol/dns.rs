@@ -1,4 +1,4 @@
-//! DNS (RFC 1035, section 4): writes questions, and reads only the header of answers.
+//! DNS (RFC 1035, section 4): writes questions, and parses only the header of answers.
 
 use super::{Answer, Expects, Message, Parsed, Transport, read_number};
 
@@ -24,7 +24,7 @@ const TYPES: [(&str, u16); 18] = [
     ("CAA", 257),
 ];
 const HEAD: usize = 12;
-/// Response codes by which a service reports that it did not do its work: format error, server failure, not
+/// Response codes by which a server reports that it did not answer the question: format error, server failure, not
 /// implemented, refused.
 const FAILURES: [u8; 4] = [1, 2, 4, 5];
 
@@ -71,14 +71,15 @@ fn encoded(name: &str) -> Result<Vec<u8>, String> {
     if bytes.len() > 255 { Err(format!("`{name}`: a name has at most 255 bytes")) } else { Ok(bytes) }
 }
 
-/// Reads the answer in a datagram; `None` if it has no complete header.
+/// Parses the header of the answer in a datagram; `None` if the datagram is shorter than the first four bytes of a
+/// header.
 pub(super) fn of_datagram(bytes: &[u8]) -> Option<Answer> {
     let (is_answer, code) = (bytes.get(2)? & 0x80 != 0, bytes.get(3)? & 0x0f);
     let right = is_answer && bytes.len() >= HEAD && !FAILURES.contains(&code);
     Some(Answer { number: Some(read_number(&bytes[..2])), ..Answer::of(bytes.len(), right) })
 }
 
-/// Reads the first answer of a stream.
+/// Parses the first answer of a stream.
 pub(super) fn of_stream(bytes: &[u8]) -> Parsed {
     let Some(length) = bytes.get(..2).map(|length| read_number(length) as usize) else { return Parsed::More };
     let Some(answer) = bytes.get(2..2 + length) else { return Parsed::More };

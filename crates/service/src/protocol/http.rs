@@ -1,8 +1,9 @@
-//! HTTP/1.1: writes requests, reads headers of answers by httparse, and bodies by their length (RFC 9112, section 6).
+//! HTTP/1.1: writes requests, parses headers of answers with httparse, and determines bodies by their length (RFC 9112,
+//! section 6).
 
 use super::{Answer, Expects, Message, Parsed};
 
-/// Most header fields of an answer.
+/// Largest number of header fields of an answer.
 const MOST_FIELDS: usize = 96;
 const BROKEN: Parsed = Parsed::Broken("no answer of HTTP/1.1");
 
@@ -25,7 +26,7 @@ pub(crate) fn request(line: &str, host: &str) -> Result<Message, String> {
     Ok(Message { bytes: bytes.into_bytes(), number: None, expects })
 }
 
-/// Reads the first answer of a stream. `no_body`: the request was HEAD, so that the answer has no body.
+/// Parses the first answer of a stream. `no_body`: the request was HEAD, so the answer has no body.
 pub(super) fn of_stream(no_body: bool, bytes: &[u8]) -> Parsed {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut head = httparse::Response::new(&mut fields);

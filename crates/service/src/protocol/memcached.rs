@@ -1,8 +1,9 @@
-//! memcached: text commands (doc/protocol.txt of memcached 1.6); over UDP after a header of 8 bytes.
+//! memcached: text commands (doc/protocol.txt of memcached 1.6), over UDP after a header of 8 bytes.
 
 use super::{Answer, Expects, Message, Parsed, Transport, read_number};
 
-/// Header of a datagram, two bytes each: number, sequence number, number of datagrams, reserved.
+/// Header of a request's datagram, in fields of two bytes: request number, sequence number, number of datagrams,
+/// reserved.
 const FRAME: [u8; 8] = [0, 0, 0, 0, 0, 1, 0, 0];
 const MOST_KEY: usize = 250;
 
@@ -33,7 +34,7 @@ pub(super) fn captured(mut bytes: Vec<u8>) -> Result<Message, String> {
     Ok(Message { bytes, number: Some((0, 2)), expects: Expects::Usual })
 }
 
-/// Reads the first answer of a stream.
+/// Parses the first answer of a stream.
 pub(super) fn of_stream(expects: Expects, bytes: &[u8]) -> Parsed {
     let Some(line) = bytes.windows(2).position(|two| two == b"\r\n") else { return Parsed::More };
     let first = &bytes[..line];
@@ -55,7 +56,7 @@ pub(super) fn of_stream(expects: Expects, bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Reads the answer in a datagram; `None` if it is too short, or not the last part of the answer.
+/// Parses the answer in a datagram; `None` if the datagram is too short, or not the last part of the answer.
 pub(super) fn of_datagram(bytes: &[u8]) -> Option<Answer> {
     let (head, text) = bytes.split_at_checked(FRAME.len())?;
     let (part, parts) = (read_number(&head[2..4]), read_number(&head[4..6]));

@@ -1,4 +1,4 @@
-//! redis: writes commands and reads replies of RESP 2 (redis.io/docs/reference/protocol-spec).
+//! redis: writes commands and parses replies of RESP 2 (redis.io/docs/reference/protocol-spec).
 
 use super::{Answer, Expects, Message, Parsed};
 
@@ -17,7 +17,7 @@ pub(crate) fn command(line: &str) -> Result<Message, String> {
     Ok(Message { bytes: words.into_bytes(), number: None, expects: Expects::Usual })
 }
 
-/// Reads the first reply of a stream.
+/// Parses the first reply of a stream.
 pub(super) fn of_stream(bytes: &[u8]) -> Parsed {
     match reply(bytes, 0) {
         Ok(Some(used)) => Parsed::Answer(Answer::of(used, bytes[0] != b'-')),
@@ -26,7 +26,7 @@ pub(super) fn of_stream(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Length of a complete reply; `None` if it is not complete yet.
+/// Length of the complete reply at the start of `bytes`; `None` if the reply is not complete yet.
 fn reply(bytes: &[u8], depth: u32) -> Result<Option<usize>, ()> {
     let Some(kind) = bytes.first() else { return Ok(None) };
     let line = bytes.windows(2).position(|two| two == b"\r\n");

@@ -1,7 +1,7 @@
-//! Connections: requests wait for a connection with space, in the order of their due times. Datagrams without a number
-//! use the same engine: one socket per outstanding request.
+//! Connections: requests wait in the order of their due times for a connection that can take them. Datagrams without a
+//! number use the same engine, with one socket per outstanding request.
 //!
-//! A request that is not answered in time is given up, and its connection is reopened, as clients do.
+//! A request that is not answered in time is given up and its connection reopened, as clients do.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,9 +15,9 @@ use super::tls::Session;
 use super::{Load, Report, Requester, RequesterError, Trial};
 use crate::protocol::{Message, Parsed, Transport, number_in, write_number};
 
-/// Bytes per read call.
+/// Largest number of bytes per read call.
 const READ: usize = 256 << 10;
-/// Connections are opened before the trial begins, for at most this time (ns).
+/// Longest time in which connections are opened before the trial begins (ns).
 const OPENING_NS: u64 = 2_000_000_000;
 /// Time after which a refused or broken connection is reopened (ns).
 const AGAIN_NS: u64 = 1_000_000;
@@ -40,18 +40,18 @@ enum State {
 
 struct Connection {
     fd: Option<OwnedFd>,
-    /// State of TLS until the connection is closed; `None` without TLS.
+    /// TLS state of the open connection; `None` without TLS.
     session: Option<Session>,
     state: State,
     /// Outstanding requests of the connection, the oldest first.
     asked: VecDeque<PendingRequest>,
-    /// Bytes that could not be sent yet.
+    /// Bytes of requests that could not be sent yet.
     out: Vec<u8>,
     /// Beginning of an answer that is not complete yet.
     part: Vec<u8>,
-    /// True: the connection is in the list of connections with space.
+    /// True: the connection is in the list of connections that can take a request.
     listed: bool,
-    /// True: the service closes the connection after its answer.
+    /// True: the service closes the connection after its present answer.
     closes: bool,
 }
 
@@ -128,13 +128,13 @@ struct Engine<'a> {
     requester: &'a Requester,
     poll: Poll,
     connections: Vec<Connection>,
-    /// Connections that can take a request.
+    /// Indices of the connections that can take a request.
     room: VecDeque<usize>,
     /// Requests that wait for a connection.
     queue: VecDeque<PendingRequest>,
-    /// Outstanding requests by their due times, with their connections.
+    /// (due time (ns), connection, serial number) of outstanding requests, in the order in which they were sent.
     deadlines: VecDeque<(u64, usize, u64)>,
-    /// (time, connection) of broken connections that will be reopened.
+    /// (time (ns), connection) of broken connections that will be reopened.
     again: VecDeque<(u64, usize)>,
     serial: u64,
     /// Requests of the window that are neither answered nor given up.
@@ -187,7 +187,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Adds a connection to the list of connections with space, if it has space for a request.
+    /// Adds a connection to the list of connections that can take a request, if it can.
     fn list(&mut self, place: usize) {
         let depth = self.requester.depth as usize;
         let fresh = self.requester.new_connections;
@@ -199,7 +199,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Assigns waiting requests to connections with space. Returns true if it assigned any.
+    /// Assigns waiting requests to connections that can take them. Returns true if it assigned any.
     fn assign(&mut self, trial: &mut Trial<'_>) -> bool {
         let mut worked = false;
         while let (Some(_), Some(place)) = (self.queue.front(), self.room.front().copied()) {
@@ -290,8 +290,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Continues the TLS handshake; true once it is complete. Data that arrives with its last bytes is left for
-    /// [`Self::read`].
+    /// Continues the TLS handshake; returns true once it is complete. Application data that arrives with the last bytes
+    /// of the handshake is left for [`Self::read`].
     fn shake_hands(&mut self, place: usize) -> bool {
         let connection = &mut self.connections[place];
         let (Some(fd), Some(session)) = (&connection.fd, &mut connection.session) else { return false };
@@ -355,7 +355,7 @@ impl Engine<'_> {
                     } else {
                         self.datagram(trial, place, &buffer[..got], now_ns)
                     }
-                    // A short read has emptied a stream; new data is reported again.
+                    // A short read has emptied a stream; further data is reported as a new event.
                     if self.is_stream() && got < buffer.len() {
                         break;
                     }
@@ -378,7 +378,7 @@ impl Engine<'_> {
             Err(why) => self.fail(trial, place, &why),
         }
         self.plain = plain;
-        // Messages that TLS itself must send, such as new keys.
+        // TLS itself may have to send messages, such as a key update.
         if self.connections[place].session.is_some() {
             self.flush(trial, place);
         }
@@ -454,8 +454,8 @@ impl Engine<'_> {
         trial.answered(asked.due_ns, now_ns, right);
     }
 
-    /// Handles a connection that the service closed. Without outstanding requests the service may do so, for example
-    /// after its maximum number of requests.
+    /// Handles a connection that the service closed. If no request is outstanding, this is not a failure: a service may
+    /// close a connection, for example after a maximum number of requests.
     fn end_of_stream(&mut self, trial: &mut Trial<'_>, place: usize) {
         if self.connections[place].asked.is_empty() {
             return self.renew(trial, place);
@@ -488,7 +488,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives up a connection and its outstanding requests, and schedules its reopening.
+    /// Closes a connection, gives up its outstanding requests, and schedules its reopening.
     fn fail(&mut self, trial: &mut Trial<'_>, place: usize, why: &str) {
         self.failure.get_or_insert_with(|| why.to_owned());
         for asked in std::mem::take(&mut self.connections[place].asked) {
@@ -500,7 +500,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives up requests whose timeout is over.
+    /// Gives up requests whose timeout has passed.
     fn expire(&mut self, trial: &mut Trial<'_>, now_ns: u64) {
         let timeout_ns = self.requester.timeout_ns;
         while self.queue.front().is_some_and(|asked| asked.due_ns + timeout_ns < now_ns) {

@@ -1,4 +1,4 @@
-//! Datagrams with numbers: many outstanding requests per port, sent and received in batches.
+//! Datagrams with numbers: many requests are outstanding per port, and are sent and received in batches.
 
 use std::os::fd::OwnedFd;
 
@@ -8,16 +8,17 @@ use super::net::{BATCH, Batch, Poll, dropped, open, tokens};
 use super::{Load, Report, Requester, RequesterError, Trial};
 use crate::protocol::{Transport, number_in, write_number};
 
-/// Smallest and largest number of slots per port. With a number of 2 bytes, every 65536th request has the same number.
+/// Smallest and largest number of slots for outstanding requests per port. A number of 2 bytes repeats after 65536
+/// requests.
 const SLOTS: (usize, usize) = (1 << 6, 1 << 16);
 /// Delay from creating the sockets to the beginning of the trial (ns).
 const DELAY_NS: u64 = 2_000_000;
 
-/// Number of requests that one port sends before the next port sends: their answers come close together and are
+/// Number of requests that one port sends before the next port sends. Their answers come close together and are
 /// received in one call.
 const TURN: u64 = 32;
 
-/// An outstanding request; `due_ns` is 0 in a free slot.
+/// An outstanding request; in a free slot `due_ns` is 0.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     number: u64,
@@ -70,7 +71,7 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
 struct Engine {
     ports: Vec<Port>,
     turn: usize,
-    /// Request number at which the next port begins to send.
+    /// Request number of the present port at which the next port takes over.
     until: u64,
     /// Requests of the window that were sent but not answered.
     under_way: u64,
@@ -81,9 +82,9 @@ struct Engine {
 }
 
 impl Engine {
-    /// Sends the due requests from the next port. Returns true if any were due.
+    /// Takes the due requests and sends them from the present port. Returns true if any were due.
     fn send(&mut self, trial: &mut Trial<'_>, now_ns: u64) -> bool {
-        // Requests that a full socket did not take are sent first.
+        // Requests that a full socket did not take before are sent first.
         while self.due.len() < BATCH {
             let Some(request) = trial.take(now_ns) else { break };
             self.due.push(request);
@@ -105,7 +106,7 @@ impl Engine {
             let place = message.number.unwrap_or((0, 0));
             write_number(bytes, place, port.next);
             let mask = port.slots.len() as u64 - 1;
-            // If the request's number field is short, the answer returns only the low bytes of the number.
+            // If the request's number field is short, the answer returns only the lowest bytes of the number.
             let short = number_in(port.next, place.1);
             let slot = &mut port.slots[(short & mask) as usize];
             *slot = Slot { number: short, due_ns: *due_ns };
@@ -115,8 +116,8 @@ impl Engine {
         let sent = match self.out.send(&port.fd) {
             Ok(sent) => sent,
             Err(error) => {
-                // A connected socket reports here that an earlier datagram was refused (ICMP); nothing was sent by this
-                // call.
+                // A connected socket reports here that an earlier datagram was refused (ICMP); this call has sent
+                // nothing.
                 trial.failed(|| format!("a request: {error}"));
                 0
             }

@@ -11,9 +11,9 @@ use nix::sys::socket::{
 
 use crate::protocol::Transport;
 
-/// Buffer size of the requester's own sockets (bytes), large enough that they drop no answers.
+/// Buffer size of the requester's own sockets (bytes), which is large enough that they drop no answers.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Most datagrams per call.
+/// Largest number of datagrams per call.
 pub(super) const BATCH: usize = 64;
 /// Longest datagram (bytes).
 const DATAGRAM: usize = 1 << 16;
@@ -25,7 +25,7 @@ pub(super) fn open(to: SocketAddr, transport: Transport) -> io::Result<OwnedFd> 
     let fd = socket(family, kind, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)?;
     match transport {
         Transport::Udp => {
-            // Beyond the system's limit if permitted, otherwise up to it.
+            // Exceeds the system's limit if that is permitted, otherwise up to the limit.
             if setsockopt(&fd, sockopt::RcvBufForce, &BUFFER_BYTES).is_err() {
                 setsockopt(&fd, sockopt::RcvBuf, &BUFFER_BYTES)?;
             }
@@ -41,14 +41,14 @@ pub(super) fn open(to: SocketAddr, transport: Transport) -> io::Result<OwnedFd> 
     }
 }
 
-/// Makes the kernel forget a connection as soon as it is closed, so that no port stays in TIME_WAIT for a minute.
+/// Makes the kernel drop a connection as soon as it is closed, so that no port stays in TIME_WAIT for a minute.
 pub(super) fn close_at_once(fd: &OwnedFd) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    // Best effort: ports in TIME_WAIT matter only when ports run out, which is reported.
+    // An error is ignored: ports in TIME_WAIT matter only when ports run out, which is reported.
     let _ = setsockopt(fd, sockopt::Linger, &linger);
 }
 
-/// The pending error of a socket; `None`: the connection is open.
+/// The pending error of a socket; `None`: there is no error, so the connection is open.
 pub(super) fn error_of(fd: &OwnedFd) -> Option<io::Error> {
     match nix::sys::socket::getsockopt(fd, sockopt::SocketError) {
         Ok(0) => None,
@@ -104,7 +104,7 @@ impl Batch {
         self.filled == 0
     }
 
-    /// Adds a datagram and returns its bytes.
+    /// Adds a datagram to the batch and returns its bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) -> &mut [u8] {
         let length = bytes.len().min(DATAGRAM);
         let buffer = &mut self.buffers[self.filled][..length];
@@ -189,7 +189,7 @@ impl Poll {
         Ok(Self { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, events: vec![EpollEvent::empty(); BATCH] })
     }
 
-    /// Watches a socket, edge-triggered: readiness is reported once, until more comes.
+    /// Watches a socket, edge-triggered: it is reported once when it becomes ready.
     pub(super) fn add(&self, socket: &OwnedFd, token: usize) -> io::Result<()> {
         let all = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
         Ok(self.epoll.add(socket, EpollEvent::new(all, token as u64))?)
@@ -200,7 +200,7 @@ impl Poll {
         Ok(self.epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, token as u64))?)
     }
 
-    /// (token, events) of the sockets that are ready.
+    /// (token, events) of the sockets that are ready now.
     pub(super) fn ready(&mut self) -> impl Iterator<Item = (usize, EpollFlags)> {
         let count = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0);
         self.events.iter().take(count).map(|event| (event.data() as usize, event.events()))

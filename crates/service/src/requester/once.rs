@@ -1,4 +1,4 @@
-//! Sends single requests and waits for each answer: to check that the service answers, and to fill a cache.
+//! Sends single requests and waits for each answer. Used to check that the service answers, and to fill a cache.
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub enum OnceError {
         /// Address of the service.
         to: SocketAddr,
     },
-    /// A wrong answer came.
+    /// The service's answer reports an error, or is not an answer of the protocol.
     #[error("{to} answers, but not as {protocol} does: {what}")]
     Wrong {
         /// Address of the service.
@@ -91,7 +91,7 @@ impl<'a> Once<'a> {
                     let why = "it closed the connection during TLS's handshake".to_owned();
                     return Err(OnceError::Tls { to: self.requester.to, why });
                 }
-                // TLS may have to answer first.
+                // TLS may have to send an answer before more data comes.
                 Some(_) => {}
                 None => self.wait(PollFlags::POLLIN, until)?,
             }
@@ -99,7 +99,7 @@ impl<'a> Once<'a> {
         Ok(())
     }
 
-    /// Sends bytes, and pending messages of TLS.
+    /// Sends bytes, and pending messages of the TLS session if there is one.
     fn send_all(&mut self, bytes: &[u8], until: Instant) -> Result<(), OnceError> {
         let to = self.requester.to;
         let failed = |source| OnceError::System { to, source };
@@ -124,7 +124,8 @@ impl<'a> Once<'a> {
         Ok(())
     }
 
-    /// Appends received bytes to `part`. `None`: nothing was received; 0: the connection has ended.
+    /// Receives bytes and appends them to `part`, decrypted. Returns the number of received bytes. `None`: nothing was
+    /// received; 0: the connection has ended.
     fn receive_some(&mut self, buffer: &mut [u8], part: &mut Vec<u8>) -> Result<Option<usize>, OnceError> {
         let to = self.requester.to;
         let got = receive(&self.fd, buffer).map_err(|source| OnceError::System { to, source })?;
@@ -173,8 +174,8 @@ impl<'a> Once<'a> {
             }
             let answer = if datagrams {
                 match protocol.of_datagram(&part) {
-                    // An answer to an earlier request, or the first of several datagrams: the next one is parsed
-                    // separately.
+                    // The datagram answers an earlier request, or is the first part of an answer: the next datagram is
+                    // parsed separately.
                     None => {
                         part.clear();
                         continue;
@@ -200,7 +201,7 @@ impl<'a> Once<'a> {
     }
 }
 
-/// The beginning of some bytes, readable on a screen.
+/// The beginning of some bytes, in printable form.
 fn shown(bytes: &[u8]) -> String {
     const MOST: usize = 60;
     let text: String =

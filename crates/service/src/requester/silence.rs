@@ -1,5 +1,5 @@
-//! [`Silence`]: times in which requests were due and no answer came. In such a time the service did not run: the
-//! hypervisor or other programs took its CPU, or the service itself waited.
+//! [`Silence`]: records the times in which requests were outstanding and no answer came. In such a time the service did
+//! not run: the hypervisor or other programs used its CPU, or the service itself waited.
 
 use netcliff_core::verdict::LATE_NS;
 
@@ -8,16 +8,16 @@ use crate::pauses::LEAST_SILENCE_S;
 
 /// Shortest silence that is recorded (ns).
 const LEAST_NS: u64 = (LEAST_SILENCE_S * 1e9) as u64;
-/// Most silences recorded in a trial; a service that is silent more often is overloaded.
+/// Largest number of silences recorded in a trial; a service that is silent more often is overloaded.
 const MOST: usize = 10_000;
 
-/// Silences of a trial. A silence begins with the first request after an answer, so that an earlier lost request does
+/// Silences of a trial. A silence begins with the first request after an answer, so a request that was lost before does
 /// not begin one.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     /// Time of the first request since the last answer (ns); `None`: no request since the last answer.
     first_ns: Option<u64>,
-    /// Delays of the requester itself since `first_ns` (ns).
+    /// Sum of the requester's own delays since `first_ns` (ns).
     own_ns: u64,
     /// Start of the last turn of the requester's loop (ns).
     turn_ns: Option<u64>,
@@ -26,8 +26,8 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// Records that the requester's loop begins a turn. A long previous turn is the requester's delay, not the
-    /// service's.
+    /// Records that the requester's loop begins a turn. If the previous turn was long, its time is the requester's own
+    /// delay, not the service's.
     pub(super) fn turn(&mut self, now_ns: u64) {
         let took_ns = self.turn_ns.map_or(0, |turn_ns| now_ns.saturating_sub(turn_ns));
         if took_ns > LATE_NS {
@@ -46,7 +46,7 @@ impl Silence {
     /// Records that an answer arrived.
     pub(super) fn answered(&mut self, now_ns: u64) {
         let Some(first_ns) = self.first_ns.take() else { return };
-        // Time in the turn that reads the answer is also the requester's own.
+        // If the turn that reads the answer is long, its time is also the requester's own delay.
         let turn_ns = now_ns.saturating_sub(self.turn_ns.unwrap_or(now_ns).max(first_ns));
         let own_ns = self.own_ns + if turn_ns > LATE_NS { turn_ns } else { 0 };
         let length_ns = now_ns.saturating_sub(first_ns).saturating_sub(own_ns);
@@ -55,7 +55,7 @@ impl Silence {
         }
     }
 
-    /// The parts of the silences within the window: (start after it opened, length) (s).
+    /// The parts of the silences within the window: (time from the window's opening to the start, length) (s).
     pub(super) fn within(&self, window: &Window) -> Vec<(f64, f64)> {
         let part = |(from_ns, length_ns): &(u64, u64)| {
             let (from_ns, to_ns) = ((*from_ns).max(window.opens_ns), (from_ns + length_ns).min(window.closes_ns));
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn requests_without_an_answer_make_a_silence() {
         let mut silence = Silence::default();
-        // A request answered at once; two requests answered 3 ms after the first; and one answered after less than the
-        // shortest recorded silence.
+        // A request that is answered at once; two requests, of which the first is answered after 3 ms; and a request
+        // that is answered after exactly the shortest time, which is not recorded.
         for (asked, answered) in
             [(&[110 * MS][..], 110 * MS + 10), (&[120 * MS, 121 * MS], 123 * MS), (&[130 * MS], 130 * MS + LEAST_NS)]
         {
@@ -102,7 +102,8 @@ mod tests {
         assert_eq!(within(&silence), [(0.0, 0.002), (0.099, 0.001)]);
     }
 
-    /// In 6 ms without an answer, the requester itself was delayed for 4 ms.
+    /// In 6 ms without an answer, the turns of the requester's loop took 4 ms and 2 ms, so all of this time is the
+    /// requester's own delay.
     #[test]
     fn the_requester_s_own_delay_is_no_silence_of_the_service() {
         let mut silence = Silence::default();

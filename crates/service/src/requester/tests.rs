@@ -1,4 +1,4 @@
-//! The requester with services of known behaviour, on loopback.
+//! Tests of the requester with services of known behaviour, on loopback.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -12,14 +12,14 @@ use crate::request::RequestSpec;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Does {
     Answers,
-    /// Answers with an error of the protocol.
+    /// Answers with an error of its protocol.
     Errs,
     Nothing,
-    /// Answers after this time, and is busy until then.
+    /// Answers after this time, and serves no other request until then.
     Takes(Duration),
 }
 
-/// A UDP service that returns each datagram while the test runs.
+/// A UDP service that returns each datagram, unless `behave` says otherwise, until the test program ends.
 fn udp(behave: impl Fn(usize) -> Does + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -79,8 +79,8 @@ fn http(most: usize, behave: impl Fn(usize) -> Does + Send + Sync + 'static) -> 
     (address, accepted)
 }
 
-/// A requester that waits long enough for answers on a machine whose CPUs others use for a second. A trial ends as soon
-/// as all are answered, so that only missing answers take this time.
+/// A requester with a long timeout, because on a busy machine other programs may use the CPUs for a second. A trial
+/// ends as soon as all requests are answered, so only missing answers take this time.
 fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
     let spec: RequestSpec = spec.parse().unwrap();
     let workload = Workload::read(&spec, None, by.map(|by| by.parse().unwrap()), to.port(), &to.to_string()).unwrap();
@@ -98,7 +98,7 @@ fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
     }
 }
 
-/// The counts, without histograms.
+/// The counts of a trial as text, without histograms.
 fn shown(report: &Report) -> String {
     let (wrong, late, failure) = (report.wrong_answers, report.late_answers, &report.failure);
     format!("requests {} answers {} wrong {wrong} late {late} {failure:?}", report.requests, report.answers)
@@ -108,13 +108,14 @@ fn load(rate_rps: f64) -> Load {
     Load { rate_rps, arrivals: Some(Arrivals::Constant), warm_up_s: 0.05, window_s: 0.4, seed: 1 }
 }
 
-/// A trial that is `undisturbed`: on a busy machine requester or service may get no CPU for half a second.
+/// Repeats a trial until one is `undisturbed`: on a busy machine requester or service may get no CPU for half a second.
 fn repeated(requester: &Requester, load: &Load, undisturbed: impl Fn(&Report) -> bool) -> Report {
     let trial = || Some(requester.trial(load).unwrap()).filter(&undisturbed);
     netcliff_testkit::retried(5, "disturbed trials", trial)
 }
 
-/// A trial whose requests were all sent. A requester without a CPU at the end of the window gives up those due then.
+/// A trial whose requests were all sent. A requester that gets no CPU at the end of the window does not send the
+/// requests that are due then.
 fn whole(requester: &Requester, load: &Load) -> Report {
     repeated(requester, load, |report| report.offered == report.requests)
 }
@@ -123,7 +124,7 @@ fn whole(requester: &Requester, load: &Load) -> Report {
 fn answers_of_many_under_way_find_their_requests() {
     let requester = requester(udp(|_| Does::Answers), "udp:00000000aabb", Some("0:4"));
     requester.ask_once(false).unwrap();
-    // All 180 requests fit into one socket's buffer, so that none is dropped while a thread waits for a CPU.
+    // All requests of a trial fit into one socket's buffer, so that none is dropped while a thread waits for a CPU.
     let quick = |report: &Report| report.times.quantile_s(0.5).unwrap() < 0.05;
     let report = repeated(&requester, &load(400.0), |report| report.offered == report.requests && quick(report));
     assert_eq!((report.requests, report.answers, report.unanswered()), (160, 160, 0), "{}", shown(&report));
@@ -141,7 +142,7 @@ fn what_is_not_answered_is_lost() {
     let requester = Requester { timeout_ns: 1_000_000_000, ..requester(udp(every_fifth), "udp:00000000", Some("0:4")) };
     let report = whole(&requester, &load(500.0));
     assert_eq!((report.requests, report.unanswered(), report.wrong_answers), (200, 40, 0), "{}", shown(&report));
-    // Datagrams without a number: a port whose answer is missing is replaced by another.
+    // Datagrams without a number: a port whose answer is missing is replaced by another port.
     let without = Requester {
         connections: 40,
         timeout_ns: 100_000_000,
@@ -153,8 +154,8 @@ fn what_is_not_answered_is_lost() {
     assert!(report.opened >= 120, "{}", report.opened);
 }
 
-/// A service that stops for 60 ms at every 200th request. Because response times are measured from when requests were
-/// due, all requests due during a stop are slow, although only one is outstanding per connection.
+/// A service that stops for 60 ms at every 200th request. Response times are measured from when requests were due, so
+/// all requests due during a stop are slow, although only one request is outstanding per connection.
 #[test]
 fn requests_that_wait_for_a_slow_one_count_as_slow() {
     let stands = Arc::new(std::sync::Mutex::new(()));
@@ -168,10 +169,10 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
     });
     let requester = requester(to, "http:/", None);
     let report = whole(&requester, &load(1000.0));
-    // Of 400 requests, 60 were due in each stop and waited for the lock, for times from 60 ms down to 0.
+    // Of the 400 requests, 60 are due in each stop; they wait for the end of the stop, from 60 ms down to 0.
     let slow = report.slower_than(0.02);
     assert_eq!((report.requests, report.answers), (400, 400));
-    // At least half of the 60 of one stop are certainly slow; a busy machine adds more.
+    // At least half of the 60 requests of one stop are slower than 20 ms; on a busy machine there are more.
     assert!(slow >= 30, "{slow}");
 }
 
@@ -179,7 +180,8 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
 fn errors_are_counted_apart_and_closed_connections_are_opened_again() {
     let (to, accepted) = http(10, |n| if n.is_multiple_of(4) { Does::Errs } else { Does::Answers });
     let requester = requester(to, "http:/", None);
-    // Without a warm-up: a busy service could count the warm-up's last requests after the first ones of the window.
+    // There is no warm-up, because a busy service might count the last requests of a warm-up after the first requests
+    // of the window.
     let report = whole(&requester, &Load { warm_up_s: 0.0, ..load(1000.0) });
     assert_eq!((report.wrong_answers, report.answers), (100, 300), "{}", shown(&report));
     assert!(accepted.load(Ordering::Relaxed) >= 40 && report.failure.is_none(), "{}", shown(&report));
@@ -194,7 +196,7 @@ fn a_connection_for_each_request() {
     assert!(accepted.load(Ordering::Relaxed) >= 200);
 }
 
-/// Twice the service's capacity: requests wait at the requester, and are given up after the timeout.
+/// The load is twice the service's capacity: requests wait in the requester, and are given up after the timeout.
 #[test]
 fn overload_is_seen_by_connections_too() {
     let busy = std::sync::Mutex::new(());
@@ -217,7 +219,7 @@ fn a_requester_that_falls_behind_makes_a_trial_void() {
     assert!(matches!(report.void(report.unanswered(), false), Some(Void::SenderTooSlow { .. })), "{}", report.in_time);
 }
 
-/// A datagram too short for a number precedes the answer: the two are parsed separately.
+/// A datagram that is too short for a number precedes the answer: each datagram is parsed separately.
 #[test]
 fn an_answer_stands_for_itself_after_a_stray_datagram() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -245,7 +247,7 @@ fn nobody_there_is_an_error_with_the_address() {
     assert!(error.contains("not as http does") && error.contains("500"), "{error}");
 }
 
-/// Only one request is answered late: late answers are counted separately from missing ones.
+/// Only one request is slow, but those behind it wait: late answers are counted separately from missing answers.
 #[test]
 fn late_answers_are_told_from_missing_ones() {
     let slow = |n: usize| if n == 50 { Does::Takes(Duration::from_millis(250)) } else { Does::Answers };
@@ -335,7 +337,7 @@ fn certificates_are_checked() {
     std::fs::write(file.path(), "no certificate").unwrap();
     let error = ask(to, &by(file.path().to_str().unwrap())).unwrap_err();
     assert!(error.contains("--cacert") && error.contains("no certificate"), "{error}");
-    // The second file is endless.
+    // The second file has no end.
     for file in ["/nowhere/ca.pem", "/dev/zero"] {
         let error = ask(to, &by(file)).unwrap_err();
         assert!(error.contains(&format!("--cacert {file}: ")), "{error}");

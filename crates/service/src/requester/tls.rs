@@ -1,4 +1,4 @@
-//! TLS for the requester's connections, by rustls: a [`Client`] for all, a [`Session`] for each.
+//! TLS for the requester's connections, by rustls: one [`Client`] for all connections, a [`Session`] for each.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use super::net::send;
 use crate::protocol::Protocol;
 
-/// Files of trusted certificates on Debian, Red Hat, SUSE and Alpine.
+/// Files of the system's trusted certificates on Debian, Red Hat, SUSE and Alpine.
 const SYSTEM: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -29,14 +29,14 @@ const SYSTEM: [&str; 4] = [
 const LARGEST_FILE_BYTES: u64 = 16 << 20;
 const WHAT_TO_DO: &str = "give --cacert FILE (the certificate itself, or who signed it), --server-name NAME (one that it is for), or --insecure (not checked)";
 
-/// The user's settings of TLS.
+/// The user's TLS settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// True: connections are encrypted, whatever the requests say.
+    /// True: connections are encrypted, even if `--request` does not say `https:`.
     pub tls: bool,
     /// True: certificates are not checked.
     pub insecure: bool,
-    /// File of trusted certificates, in place of the system's.
+    /// File of trusted certificates, used instead of the system's.
     pub ca_file: Option<PathBuf>,
     /// Name of the service in its certificate; `None`: its address.
     pub server_name: Option<String>,
@@ -50,10 +50,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Encryption for a service at an address. Each connection makes a complete handshake, as new clients do.
+    /// Encryption for a service at the address `to`. Each connection makes a complete handshake, as new clients do.
     ///
     /// # Errors
-    /// One sentence: certificates cannot be read, or the name is not a valid one.
+    /// One sentence: certificates cannot be read, or the name is not valid.
     pub fn new(wanted: &Wanted, protocol: Protocol, to: IpAddr) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let name = match &wanted.server_name {
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// Trusted certificates, and the verifier that checks others by them.
+/// Trusted certificates, and the verifier that checks other certificates by them.
 type Trusted = (Vec<CertificateDer<'static>>, Arc<WebPkiServerVerifier>);
 
 fn trusted(file: Option<&Path>, provider: &Arc<CryptoProvider>) -> Result<Trusted, String> {
@@ -119,9 +119,9 @@ impl Session {
         !self.0.is_handshaking()
     }
 
-    /// Encrypts bytes to be sent.
+    /// Encrypts bytes; [`Self::push`] sends them.
     pub fn put(&mut self, plain: &[u8]) {
-        // The session's buffer is unlimited, so that it takes all bytes.
+        // The session's buffer is unlimited, so it takes all bytes.
         let _ = self.0.writer().write_all(plain);
     }
 
@@ -159,7 +159,7 @@ impl Session {
     }
 }
 
-/// A socket as a writer for TLS.
+/// A socket in the form in which rustls writes to it.
 struct To<'a>(&'a OwnedFd);
 
 impl Write for To<'_> {
@@ -185,9 +185,9 @@ fn explained(error: &Error) -> String {
     text
 }
 
-/// Accepts a certificate that is in the trusted list itself (self-signed), or that is signed by a trusted one; without
-/// `trusted`, any certificate (--insecure). Signatures are always checked, because a client's work on them is part of a
-/// connection.
+/// Accepts a certificate that is itself in the trusted list (self-signed), or that is signed by a trusted one; without
+/// `trusted`, any certificate (--insecure). Signatures of the handshake are always checked, because this work is part
+/// of what a client does for a connection.
 #[derive(Debug)]
 struct Check {
     trusted: Option<Trusted>,

@@ -1,8 +1,9 @@
-//! AF_XDP receiver: an XDP program passes the frames of each queue of a port to a socket of its own, with the time at
-//! which it saw them. The program runs in the driver if supported (native mode: in place or as a copy), otherwise in
-//! the kernel's receive path (generic mode).
+//! AF_XDP receiver: an XDP program passes the frames of each queue of a port to a socket for this queue, with the time
+//! at which it saw them. The program runs in the driver if possible (native mode; the driver writes frames in place or
+//! copies them), otherwise in the kernel's receive path (generic mode).
 //!
-//! The program takes only UDP. It is detached with the receiver, however that ends. It never replaces another program.
+//! The program takes only UDP. It is detached together with the receiver, however the receiver ends. It never replaces
+//! another program.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,9 +18,10 @@ use crate::error::WireError;
 use crate::interface::{self, check_link};
 use crate::port::{ReceiveBy, Receiver, Receiving, Stamp};
 
-/// IEEE 802 "local experimental" EtherType: only private experiments use it.
+/// IEEE 802 "local experimental" EtherType, which only private experiments use.
 const NOBODYS: u16 = 0x88b5;
-/// Number of frames of shared memory over all queues: 33 ms at 1 Mpps, longer than the thread sends between two reads.
+/// Number of frames of shared memory over all queues: the frames of 33 ms at 1 Mpps, longer than the thread sends
+/// between two reads.
 const SLOTS: u32 = 32_768;
 /// Smallest number of frames per queue.
 const LEAST_SLOTS: u32 = 2048;
@@ -27,10 +29,11 @@ const LEAST_SLOTS: u32 = 2048;
 const MOST_QUEUES: u32 = 64;
 /// XDP_PACKET_HEADROOM, linux/bpf.h: bytes that the kernel leaves free before a frame.
 const HEADROOM: usize = 256;
-/// Bytes of the program's timestamp before a frame [ns of `CLOCK_MONOTONIC`].
+/// Length of the program's timestamp before a frame [bytes]; it has ns of `CLOCK_MONOTONIC`.
 const STAMP: usize = 8;
-/// Bytes of the hardware addresses, which precede a VLAN tag, and bytes of the tag.
+/// Length of the hardware addresses, which precede a VLAN tag [bytes].
 const ADDRESSES: usize = 12;
+/// Length of a VLAN tag [bytes].
 const TAG: usize = 4;
 
 /// AF_XDP sockets that receive, one per queue.
@@ -55,8 +58,8 @@ pub(super) fn slots(queues: u32, frame_bytes: usize) -> u32 {
     (SLOTS / queues.next_power_of_two() * SMALL as u32 / frame_bytes as u32).max(LEAST_SLOTS)
 }
 
-/// Modes in which the program may run, best first. The driver of a virtual link is used on request only, because a
-/// veth's driver receives frames on the CPU of their sender, the device under test.
+/// Modes in which the program may run, best first. The program runs in the driver of a virtual link only if that is
+/// requested, because a veth's driver receives frames on the CPU of their sender, the device under test.
 fn modes(by: ReceiveBy, is_virtual: bool) -> &'static [Mode] {
     match by {
         ReceiveBy::XdpNative => &[Mode::Native],
@@ -70,9 +73,10 @@ impl XdpReceiver {
     /// Length of the longest frame without FCS that fits (bytes), including a tag if it has one.
     pub const LONGEST: usize = PAGE - HEADROOM;
 
-    /// Whether AF_XDP is better than an AF_PACKET ring at this interface of the thread's network namespace: if a driver
-    /// runs the program. In the kernel's receive path (a veth) no difference was seen (bench/rfc2544), and the ring
-    /// leaves the port as it is. In a driver it was not measured, for lack of a device.
+    /// Whether AF_XDP is better than an AF_PACKET ring at this interface of the thread's network namespace: true for a
+    /// physical device, whose driver may run the program. In the kernel's receive path (a veth) no difference was
+    /// measured (bench/rfc2544), and the ring leaves the port unchanged. In a driver it was not measured, for lack of a
+    /// device.
     pub(crate) fn is_better(interface: &str) -> bool {
         Facts::of(interface).is_ok_and(|facts| facts.kind.is_none())
     }
@@ -139,7 +143,7 @@ fn attach(interface: &str, facts: &Facts, modes: &[Mode]) -> Result<ToSockets, W
         match ToSockets::attach(facts.index, facts.receive_queues, *mode) {
             Ok(program) => return Ok(program),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
-                // Read the facts again: the other program may have been attached after the first read.
+                // The facts are read again, because the other program may have been attached after the first read.
                 let id = Facts::of(interface).ok().and_then(|facts| facts.program);
                 let name = id.and_then(program_name);
                 return Err(WireError::OtherProgram { interface: interface.to_owned(), id, name });
@@ -194,7 +198,7 @@ struct QueueSocket {
     frames: Frames,
     fill: Queue<u64>,
     receive: Queue<libc::xdp_desc>,
-    /// Index up to which this process has filled the fill ring.
+    /// Value of the fill ring's producer index up to which this process has filled the ring.
     filled: u32,
     /// Addresses of frames that were read and not yet returned.
     done: Vec<u64>,
@@ -231,7 +235,7 @@ impl QueueSocket {
             .bound(queue, |fd| socket::bind_beside(fd, index, queue, &lender))
     }
 
-    /// Gives the kernel all frames, then binds the socket to its queue.
+    /// Gives all frames to the kernel, and then binds the socket to its queue.
     fn bound(mut self, queue: u32, bind: impl FnOnce(&OwnedFd) -> Result<(), io::Error>) -> Result<Self, WireError> {
         self.done = self.frames.addresses().collect();
         self.give_back();
@@ -240,7 +244,7 @@ impl QueueSocket {
         Ok(self)
     }
 
-    /// Returns the read frames to the kernel. The ring has a slot for every frame.
+    /// Returns the frames that were read to the kernel. The ring has a slot for every frame.
     #[inline]
     fn give_back(&mut self) {
         for frame in self.done.drain(..) {
@@ -284,8 +288,8 @@ impl QueueSocket {
         }
     }
 
-    /// Number of frames dropped for lack of room. With frames in place, also the number of times that the driver found
-    /// no free frame; a trial with such an event is void too.
+    /// Number of frames dropped because there was no room. In zero-copy mode also the number of times that the driver
+    /// found no free frame; a trial with such an event is void too.
     fn missed(&self) -> Result<u64, WireError> {
         let counts: libc::xdp_statistics =
             socket::get(&self.fd, libc::XDP_STATISTICS, "read the counters of an AF_XDP socket")?;
@@ -314,7 +318,7 @@ fn open_frame(memory: &mut [u8], at: usize, length: usize) -> (Option<Stamp>, &[
     (stamp, &memory[at + TAG..end])
 }
 
-/// Notices that a port went down or away, for a receiver whose own socket does not report it.
+/// Detects that a port went down or away, for a receiver whose own socket does not report this.
 #[derive(Debug)]
 struct Watch {
     fd: OwnedFd,
@@ -353,7 +357,7 @@ mod tests {
         let (stamp, frame) = open_frame(&mut memory, 256, 20);
         assert_eq!(stamp, Some(Stamp::Monotonic(77)));
         assert_eq!(frame, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x08, 0, 0x45, 0]);
-        // The same memory again: the timestamp was cleared, and a frame without a tag stays as it is.
+        // The same memory again: the timestamp was cleared, and a frame without a tag is returned unchanged.
         memory[268] = 0x08;
         let (stamp, frame) = open_frame(&mut memory, 256, 14);
         assert_eq!((stamp, frame.len(), frame[12]), (None, 14, 0x08));

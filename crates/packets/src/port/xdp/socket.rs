@@ -1,4 +1,4 @@
-//! Parts of an AF_XDP socket: memory shared with the kernel, and rings of indices into it.
+//! Parts of an AF_XDP socket: memory shared with the kernel, and the rings that exchange addresses in this memory.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -11,11 +11,10 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::error::WireError;
 
-/// The kernel requires a fill ring even for a socket that only sends.
+/// Number of slots of the fill ring of a socket that only sends; the kernel requires a fill ring there, too.
 const FILL_SLOTS: u32 = 64;
 
-/// Time for which a queue may stay busy: the kernel releases it some time after its socket was closed (measured: 10 to
-/// 60 ms).
+/// Longest wait for a busy queue: the kernel releases it some time after its socket was closed (measured: 10 to 60 ms).
 const QUEUE_FREE: Duration = Duration::from_millis(500);
 
 /// A memory mapping with its length.
@@ -37,7 +36,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Frames that the kernel reads (or writes) in place: a part of the shared memory that only this value accesses.
+/// Frames that the kernel reads or writes in place: a part of the shared memory that only this value accesses.
 #[derive(Debug)]
 pub(super) struct Frames {
     mapping: Arc<Mapping>,
@@ -102,7 +101,7 @@ impl Frames {
         set(fd, libc::XDP_UMEM_REG, &register, "share memory with an AF_XDP socket (see ulimit -l)")
     }
 
-    /// The first `length` bytes of the frame at an address that this process owns at this moment.
+    /// The first `length` bytes of the frame at this address. The frame must be owned by this process at this moment.
     #[inline]
     pub(super) fn at(&mut self, address: u64, length: usize) -> &mut [u8] {
         let address = address as usize;
@@ -181,8 +180,9 @@ impl<T: Copy> Queue<T> {
     }
 
     /// Writes an entry of a ring that this process fills. Call it before the producer index passes the entry. There are
-    /// no more frames than slots, so the kernel has read the entry that this overwrites, even if its index is behind:
-    /// it exposes received frames before it moves the fill ring's index (net/xdp/xsk.c, `xsk_flush`).
+    /// no more frames than slots, so the kernel has read the entry that this overwrites, even if the consumer index is
+    /// behind: the kernel exposes received frames before it advances the fill ring's index (net/xdp/xsk.c,
+    /// `xsk_flush`).
     #[inline]
     pub(super) fn put(&mut self, index: u32, entry: T) {
         // SAFETY: in bounds; the kernel only reads entries below the producer index, which the caller moves later.
@@ -210,8 +210,8 @@ impl<T: Copy> Queue<T> {
     }
 }
 
-/// The part of a sending socket that a receiving socket on the same queue uses: a queue has one memory and one fill
-/// ring.
+/// The part of a sending socket that a receiving socket on the same queue needs: a queue has a single memory and a
+/// single fill ring.
 #[derive(Debug)]
 pub struct SharedUmem {
     /// The sending socket.
@@ -234,8 +234,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket with rings of `slots` slots and as many frames, each starting as `filler`, and `to_lend` further
-    /// frames to share. Zero-copy if the driver supports it.
+    /// Opens a socket with rings of `slots` slots and `slots` frames, each starting as `filler`, and `to_lend` further
+    /// frames to share. Uses zero-copy if the driver supports it.
     pub(super) fn open(
         index: u32,
         slots: u32,
@@ -314,13 +314,13 @@ pub(super) fn get<T: Copy>(fd: &OwnedFd, option: libc::c_int, what: &str) -> Res
     Ok(unsafe { value.assume_init() })
 }
 
-/// Binds a socket to a queue of the interface with this index. Zero-copy if the driver supports it.
+/// Binds a socket to a queue of the interface with this index. Uses zero-copy if the driver supports it.
 pub(super) fn bind(fd: &OwnedFd, index: u32, queue: u32) -> Result<(), std::io::Error> {
     // Neither XDP_COPY nor XDP_ZEROCOPY: the kernel uses the driver's zero-copy mode if it has one.
     bind_to(fd, index, queue, libc::XDP_USE_NEED_WAKEUP, 0)
 }
 
-/// Binds a socket to the queue of another socket, whose memory and fill ring it then uses.
+/// Binds a socket to the queue of the socket `other`, and uses the memory and the fill ring of that socket.
 pub(super) fn bind_beside(fd: &OwnedFd, index: u32, queue: u32, other: &OwnedFd) -> Result<(), std::io::Error> {
     bind_to(fd, index, queue, libc::XDP_SHARED_UMEM, other.as_raw_fd() as u32)
 }

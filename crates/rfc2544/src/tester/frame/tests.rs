@@ -51,7 +51,7 @@ fn frames_are_what_an_independent_parser_reads() {
     }
 }
 
-/// The frames have a capture's sizes and flows in its order, repeated; a flow is a source port.
+/// The frames have the sizes and flows of a capture, in its order and repeated; a flow becomes a source port.
 #[test]
 fn frames_of_a_capture_have_its_sizes_and_flows() {
     let address: std::net::SocketAddr = "192.0.2.1:1".parse().expect("an address");
@@ -103,7 +103,7 @@ fn a_frame_reads_back_and_survives_a_router() {
 fn a_changed_byte_anywhere_that_counts_is_seen() {
     let templates = Templates::new(&profile("198.18.0.2", "198.19.0.2")).expect("legal");
     let good = sent(&templates, 1);
-    // Modify each byte from the addresses on, except the UDP length and checksum and the run's tag.
+    // Each byte from the addresses on is changed, except the UDP length and checksum and the trial's tag.
     for at in (26..38).chain(44..good.len()) {
         let mut frame = good.clone();
         frame[at] ^= 0x10;

@@ -17,9 +17,9 @@ use netcliff_packets::replay::Replay;
 const BURST_NS: u64 = 60_000_000_000;
 /// Number of frames read between two checks of the schedule: about 5 us.
 const READ_AT_ONCE: usize = 32;
-/// Interval of reading the offset of the kernel's clock and of checking the sink's port \[ns\].
+/// Interval between reads of the offset between the kernel's clocks, and between checks of the sink's port \[ns\].
 const LOOK_NS: u64 = 100_000_000;
-/// Interval of counting lost frames, if the trial ends after too many of them \[ns\].
+/// Interval between counts of lost frames, if the trial ends early after too many of them \[ns\].
 const COUNT_NS: u64 = 50_000_000;
 
 /// One direction of a running trial.
@@ -27,11 +27,11 @@ pub(super) struct Flight<'a> {
     lane: &'a mut Lane,
     account: Account,
     tag: u16,
-    /// Sequence number of the frame that is sent through its own socket, which reports when it left.
+    /// Sequence number of the tagged frame, which is sent through a separate socket that reports when the frame left.
     alone: Option<u64>,
     frames: u64,
     gap_ns: f64,
-    /// A capture whose times are replayed, and the factor by which its gaps are stretched.
+    /// A capture whose times are replayed, and the factor by which its gaps are stretched to the load.
     replay: Option<(Arc<Replay>, f64)>,
     start_ns: u64,
     max_burst: usize,
@@ -96,7 +96,7 @@ impl<'a> Flight<'a> {
         self.next >= self.frames
     }
 
-    /// Sends the frames that are due, up to one burst.
+    /// Sends the frames that are due, at most one burst of them and the tagged frame.
     #[inline]
     fn send_due(&mut self, now_ns: u64) -> Result<(), WireError> {
         let (first, tag) = (self.next, self.tag);
@@ -123,7 +123,7 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    /// Sends the tagged frame, after the frames before it.
+    /// Sends the tagged frame through its own socket, after the frames before it.
     fn send_alone(&mut self, now_ns: u64) -> Result<(), WireError> {
         let (sequence, tag) = (self.next, self.tag);
         let Lane { templates, tags, .. } = &mut *self.lane;
@@ -143,7 +143,7 @@ impl<'a> Flight<'a> {
         for sequence in first..self.next {
             let due_ns = self.due_ns(sequence);
             self.lateness.record_ns(now_ns - due_ns);
-            // Frames of one kick follow each other without a gap.
+            // Frames of one kick follow each other without a gap, so the error of a gap is the scheduled gap itself.
             if sequence > first && self.replay.is_some() {
                 self.gap_error.record_ns(due_ns - before_ns);
             } else if sequence == first
@@ -175,7 +175,7 @@ impl<'a> Flight<'a> {
         })
     }
 
-    /// Makes periodic checks. Fails if the sink's port has failed.
+    /// Every 0.1 s, reads the clocks' offset and checks the ports. Fails if a port has failed.
     fn look_around(&mut self, now_ns: u64) -> Result<(), WireError> {
         if now_ns.saturating_sub(self.looked_ns) > LOOK_NS {
             let (offset_ns, off_ns) = clock::realtime_minus_monotonic();
@@ -193,7 +193,7 @@ impl<'a> Flight<'a> {
         self.account.lost(now_ns, self.next, settle_ns)
     }
 
-    /// Ends the schedule: frames that are not due by now are no part of the trial.
+    /// Ends the schedule: frames that are not due by now no longer belong to the trial.
     fn cut(&mut self, now_ns: u64) {
         let due = ((now_ns - self.start_ns) as f64 / self.gap_ns) as u64 + 1;
         self.frames = due.max(self.next).min(self.frames);
@@ -288,7 +288,7 @@ pub(super) fn send(
     }
 }
 
-/// Waits for residual frames.
+/// Waits for frames that are still on the path.
 pub(super) fn settle(flights: &mut [Flight<'_>], settle_s: f64) -> Result<(), WireError> {
     let until_ns = clock::monotonic_ns() + (settle_s * 1e9) as u64;
     loop {

@@ -1,4 +1,4 @@
-//! Opens the rings of a direction's two ports, and finds out who stamps frames there.
+//! Opens the rings at the two ports of each direction, and determines which timestamps the ports offer.
 
 use super::super::frame::Templates;
 use super::super::stamps::{End, PortStamps, Stamps, Tagger, Tap};
@@ -29,12 +29,13 @@ fn enter(port: &Port, by: Methods, end: End) -> Result<PortStamps, WireError> {
     Ok(stamps)
 }
 
-/// The timestamps that need sockets of their own for the tagged frame. `None` for the application's clock.
+/// The timestamps for which the tagged frame needs separate sockets. `None` for the application's clock.
 fn asked(by: Methods) -> Option<Stamps> {
     Some(by.stamps).filter(|stamps| *stamps != Stamps::Application)
 }
 
-/// Opens the sender of every direction. At a port that also receives, it has memory to share.
+/// Opens the sender of every direction. At a port that also receives by AF_XDP, the sender has memory to share with the
+/// receiver.
 pub(super) fn senders(
     directions: &[Direction],
     templates: &[Templates],

@@ -1,4 +1,4 @@
-//! [`Remote`]: a bench on a thread of its own.
+//! [`Remote`]: a bench on a separate thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,15 +15,15 @@ const NAME: &str = "sender's and sink's";
 /// A command to the bench's thread: a trial, and where to send its result.
 type TrialCommand = (Trial, std::sync::mpsc::Sender<Result<TrialReport, WireError>>);
 
-/// What makes the trials: rings at the ports, or programs in the kernel (live frames).
+/// Makes the trials: rings at the ports, or programs in the kernel (live frames).
 enum Work {
     Rings(Bench),
     Programs(Box<LiveBench>),
 }
 
 impl Work {
-    /// Opens the programs for live frames if these are requested and possible. Otherwise opens rings, and stores the
-    /// reason.
+    /// Opens the programs for live frames if they are requested and possible. Otherwise opens rings, and stores the
+    /// reason why live frames are not used.
     fn open(
         directions: &[Direction],
         by: Methods,
@@ -57,7 +57,7 @@ impl Work {
     }
 }
 
-/// A bench on a thread of its own, with its own placement.
+/// A bench on a separate thread with its own placement.
 #[derive(Debug)]
 pub struct Remote {
     orders: Option<std::sync::mpsc::Sender<TrialCommand>>,
@@ -92,7 +92,7 @@ impl Remote {
             Ok(mut bench) => {
                 drop(ready.send(Ok(bench.tester().clone())));
                 for (trial, answer) in inbox {
-                    // If nobody waits for the result, it is not needed.
+                    // If nobody waits for the result, it is discarded.
                     drop(answer.send(bench.run(&trial, &stop)));
                 }
             }

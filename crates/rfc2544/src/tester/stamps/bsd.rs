@@ -14,7 +14,7 @@ fn refused<T>() -> Result<T, WireError> {
     Err(WireError::system("stamp frames", unsupported("SO_TIMESTAMPING")))
 }
 
-/// Sends one frame at a time. It has no values on these systems.
+/// Sends one frame at a time. On these systems no value of this type exists.
 #[derive(Debug)]
 pub(in crate::tester) struct Tagger(Infallible);
 
@@ -24,7 +24,7 @@ impl Tagger {
     }
 }
 
-/// Receives one frame. It has no values on these systems.
+/// Receives one frame. On these systems no value of this type exists.
 #[derive(Debug)]
 pub(in crate::tester) struct Tap(Infallible);
 
@@ -34,7 +34,7 @@ impl Tap {
     }
 }
 
-/// The sockets for the tagged frames of a direction. It has no values on these systems.
+/// The sockets for the tagged frames of a direction. On these systems no value of this type exists.
 #[derive(Debug)]
 pub(in crate::tester) struct Tags(Infallible);
 

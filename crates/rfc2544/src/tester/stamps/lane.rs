@@ -16,8 +16,8 @@ use netcliff_packets::port::SendOutcome;
 
 pub(in crate::tester) use socket::{Tagger, Tap};
 
-/// Time allowed for the timestamps of a frame to arrive after the trial. Programs that set clocks by them allow drivers
-/// 10 ms.
+/// Longest wait for the timestamps of a frame after the trial. Programs that set clocks by such timestamps allow
+/// drivers 10 ms.
 const WAIT: Duration = Duration::from_millis(100);
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
@@ -57,8 +57,8 @@ impl Clocks {
         Ok([read(&self.near)?, read(&self.far)?])
     }
 
-    /// Time from a timestamp of the near port to a timestamp of the far one, and its uncertainty (s). `None` if a clock
-    /// was set in between.
+    /// Time from a timestamp of the near port to a timestamp of the far port, and its uncertainty (s). `None` if a
+    /// clock was set in between.
     fn between(&self, left_ns: i64, came_ns: i64) -> Result<Option<(f64, f64)>, WireError> {
         if self.near.number() == self.far.number() {
             return Ok(Some(((came_ns - left_ns) as f64 * 1e-9, 0.0)));
@@ -69,7 +69,7 @@ impl Clocks {
 }
 
 /// Time from a timestamp of the near clock to one of the far clock, and its uncertainty (s), from readings of both
-/// clocks before and after the trial. `None` if a clock was set in between.
+/// clocks before and after the trial. `None` if a clock was set in between, or a timestamp is not from the trial.
 fn apart(before: [Reading; 2], after: [Reading; 2], left_ns: i64, came_ns: i64) -> Option<(f64, f64)> {
     let line = |at: usize| Line::between(before[at], after[at]).ok();
     let (near, far) = (line(0)?, line(1)?);
@@ -110,7 +110,8 @@ impl Tags {
         self.tagger.send(length, write)
     }
 
-    /// After the trial: the latencies of the tagged frame, which the sink received. `None` if it was not sent.
+    /// Returns, after the trial, the latencies of the tagged frame, which the sink received. `None` if the frame was
+    /// not sent.
     pub(in crate::tester) fn end(&mut self) -> Result<Option<Stamped>, WireError> {
         let until = Instant::now() + WAIT;
         let mut came: Option<Times> = None;
@@ -162,7 +163,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// Two clocks with different origins, one of them 50 ppm fast, are related.
+    /// Two clocks with different origins, one of them 50 ppm fast, are related to each other.
     #[test]
     fn two_devices_clocks_are_brought_together() {
         let before = [reading(5 * SECOND, 100 * SECOND, 800), reading(70 * SECOND, 100 * SECOND, 600)];
@@ -187,7 +188,8 @@ mod tests {
         assert_eq!((kernel.absent, kernel.hardware_s), (Absent::default(), None));
         let near = |value: Option<f64>, s: f64| value.is_some_and(|value| (value - s).abs() < 1e-12);
         assert!(near(kernel.application_s, 10e-6) && near(kernel.by(Stamps::Kernel), 8e-6), "{kernel:?}");
-        // Without a departure timestamp, the kernel's latency is unknown, the application's is known.
+        // Without a timestamp of departure, the latency by the kernel's clock is unknown, but the latency by the
+        // application's clock is known.
         let unsent = latencies(Stamps::Kernel, 1_000_000, Times::default(), came, None);
         assert_eq!((unsent.kernel_s, unsent.absent), (None, Absent { left: 1, came: 0, clock: 0 }));
         assert!(near(unsent.application_s, 10e-6));

@@ -105,7 +105,7 @@ fn bench(left: usize, end: End) -> Result<Bench, WireError> {
     Ok(Bench { lanes: vec![lane], ticker: Ticker::new(), tag: 7, tester })
 }
 
-/// A long trial: it has to end before its time.
+/// A long trial, which a failing sink must end early.
 const TRIAL: Trial = Trial {
     load_pps: 10_000.0,
     duration_s: 20.0,

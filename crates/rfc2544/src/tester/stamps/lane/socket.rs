@@ -33,7 +33,8 @@ impl Times {
         if stamps == Stamps::Hardware { self.hardware_ns } else { self.software_ns }
     }
 
-    /// Merges another message: the kernel reports the two timestamps separately, each once.
+    /// Adds the timestamps of another message: the kernel reports the two timestamps separately. Of each kind the first
+    /// counts.
     fn add(&mut self, other: Self) {
         self.software_ns = self.software_ns.or(other.software_ns);
         self.hardware_ns = self.hardware_ns.or(other.hardware_ns);
@@ -108,7 +109,7 @@ impl Tagger {
         }
         let error = std::io::Error::last_os_error();
         kicked.book(error, &self.on)?;
-        // Whether the kernel counts a frame that it could not send is unknown, so restart the numbering.
+        // It is unknown whether the kernel counts a frame that it could not send, so the numbering restarts.
         self.count_anew()?;
         self.next = 0;
         Ok(kicked)
@@ -118,7 +119,7 @@ impl Tagger {
     pub(super) fn times(&mut self) -> Result<Option<(i64, Times)>, WireError> {
         let Some(sent) = &mut self.sent else { return Ok(None) };
         while let Some(event) = next_event(&self.fd, MsgFlags::MSG_ERRQUEUE)? {
-            // Another number belongs to an earlier frame, whose timestamp was late.
+            // Another number belongs to an earlier frame, whose timestamp came late.
             if event.number == Some(sent.number) {
                 sent.left.add(event.times);
             }
@@ -179,7 +180,7 @@ fn only(tag: u16, sequence: u64, label_at: usize) -> [libc::sock_filter; 8] {
         equal((sequence >> 32) as u32 & 0xffff, 3),
         load(libc::BPF_W, 6),
         equal(sequence as u32, 1),
-        // Pass one byte: only the timestamp matters.
+        // Pass one byte: only the timestamp is needed.
         statement(libc::BPF_RET | libc::BPF_K, 1),
         NOTHING,
     ]
