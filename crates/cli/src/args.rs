@@ -11,7 +11,7 @@ mod find;
 mod inspect;
 mod learn;
 mod limits;
-mod numbers;
+pub(crate) mod numbers;
 mod profile;
 mod rfc2544;
 mod rr;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::args::Cli;
+use crate::args::{Cli, numbers};
 
 /// Options of other tools that have another name here: the commands, the option, and what to write.
 ///
@@ -114,13 +114,16 @@ const WORDS: &[(&str, &str)] = &[
     ("serve", "--listen ADDRESS:PORT"),
 ];
 
-/// The words of a command line with `--csv NAME.csv` joined to `--csv=NAME.csv`. `--csv` alone prints to stdout; any
-/// other word after it is a separate argument (in `run --csv fig-7a` it is the experiment).
+/// The words of a command line with `--csv NAME.csv` joined to `--csv=NAME.csv`, and `--wait TIME` to `--wait=TIME`: both
+/// options may stand without a value. Any other word after them is a separate argument (in `run --csv fig-7a` it is the
+/// experiment).
 pub fn joined(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     for word in words {
-        let is_file = word.to_str().is_some_and(|word| word.ends_with(".csv") && !word.starts_with('-'));
-        match joined.last_mut().filter(|last| is_file && *last == "--csv") {
+        let text = word.to_str().unwrap_or_default();
+        let is_file = text.ends_with(".csv") && !text.starts_with('-');
+        let is_time = numbers::seconds(text).is_ok();
+        match joined.last_mut().filter(|last| is_file && *last == "--csv" || is_time && *last == "--wait") {
             Some(flag) => {
                 flag.push("=");
                 flag.push(word);
@@ -202,13 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn a_csv_file_is_joined_and_nothing_else() {
+    fn optional_values_are_joined_and_nothing_else() {
         for (line, expected) in [
             ("netcliff run fig-7a --csv sw.csv", "netcliff run fig-7a --csv=sw.csv"),
             ("netcliff run --csv sw.csv fig-7a", "netcliff run --csv=sw.csv fig-7a"),
             ("netcliff run --csv fig-7a", "netcliff run --csv fig-7a"),
             ("netcliff predict --csv --rate 1kpps", "netcliff predict --csv --rate 1kpps"),
             ("netcliff predict --size sizes.csv", "netcliff predict --size sizes.csv"),
+            ("netcliff find --wait 10min", "netcliff find --wait=10min"),
+            ("netcliff run --wait fig-7a", "netcliff run --wait fig-7a"),
         ] {
             assert_eq!(joined(words(line)), words(expected), "{line}");
             if !line.contains("sizes") {

@@ -207,7 +207,7 @@ pub struct ServiceTrial {
     pub rate_rps: f64,
     /// Length of the measured window (s).
     pub window_s: f64,
-    /// Requests due in the window.
+    /// Requests due in the window, without `excluded`.
     pub requests: u64,
     /// Requests of the window that were answered correctly and within the timeout.
     pub answers: u64,
@@ -217,6 +217,10 @@ pub struct ServiceTrial {
     pub wrong_answers: u64,
     /// Requests of the window that were not answered.
     pub unanswered: u64,
+    /// Requests of the window that do not count: the requester itself was delayed when they were due, or its burst after
+    /// such a delay may have affected them. Absent: 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub excluded: u64,
     /// Response times; absent without answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<ResponseTimes>,
@@ -233,6 +237,10 @@ pub struct ServiceTrial {
     /// Share of the time that the service's CPUs were idle; absent: not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<f64>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl ServiceTrial {
@@ -446,6 +454,7 @@ mod tests {
             late_answers: 3,
             wrong_answers: 4,
             unanswered: 3,
+            excluded: 0,
             times: None,
             kept: false,
             void: None,

@@ -20,7 +20,7 @@ use super::engines::Predictor;
 use super::later::Later;
 use super::plan::Plan;
 use super::stages::Basis;
-use super::{FindOptions, base, conclude, missing, scheme};
+use super::{FindOptions, STOPPED, base, conclude, missing, scheme};
 use device::Device;
 use netcliff_trial::bench::{Bench, Observation};
 use netcliff_trial::rig::Between;
@@ -32,9 +32,9 @@ pub use setup::CheckSetup;
 const REFERENCE_SHARE: f64 = 0.8;
 
 /// Runs the checks one after the other. A check that fails is in the finding's `missing` with the reason, and the next
-/// one runs. After a stop, the remaining checks are omitted.
+/// one runs. After a stop, `missing` has the remaining checks, too.
 pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
-    for setup in &later.options.checks {
+    for (number, setup) in later.options.checks.iter().enumerate() {
         later.stage(&format!("checking {}", setup.name()));
         let checked = later.on(&setup.rig(later.options), |later, bench, rig| {
             let frame_bytes = setup.frame_bytes(later.options);
@@ -60,8 +60,15 @@ pub fn all(later: &mut Later<'_, '_>, finding: &mut Finding) {
             Err(why) => missing(finding, FigurePath::Check(setup.name().to_string(), None), why),
         }
         if later.is_stopped(finding) {
-            return;
+            return unreached(&later.options.checks[number + 1..], finding, STOPPED);
         }
+    }
+}
+
+/// Records why these checks were not measured.
+pub fn unreached(checks: &[CheckSetup], finding: &mut Finding, why: &str) {
+    for check in checks {
+        missing(finding, FigurePath::Check(check.name().to_string(), None), why);
     }
 }
 

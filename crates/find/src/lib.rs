@@ -250,28 +250,36 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         progress: &progress,
         left: Vec::new(),
     });
-    measure_later(later, options.settings.try_suggestions, &mut finding);
+    measure_later(later, options, &mut finding);
     finding.time_spent = clock.spent();
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
 }
 
-/// Makes all requested measurements that follow the stages. If the suggestion should have been measured but was not
+/// Makes all requested measurements that follow the stages. If a check or the measurement of the suggestion is not
 /// reached, `missing` has the reason.
-fn measure_later(later: Option<Later<'_, '_>>, tries: bool, finding: &mut Finding) {
+fn measure_later(later: Option<Later<'_, '_>>, options: &FindOptions, finding: &mut Finding) {
+    let tries = options.settings.try_suggestions;
     let stopped = finding.partial;
     let Some(mut later) = later.filter(|_| !stopped) else {
-        let why = if stopped { "the run was stopped before" } else { "the run has no calibration to suggest from" };
-        return missing_try(tries, finding, why);
+        let (check, suggest) = match stopped {
+            true => (STOPPED, STOPPED),
+            false => ("the run has no calibration to predict from", "the run has no calibration to suggest from"),
+        };
+        check::unreached(&options.checks, finding, check);
+        return missing_try(tries, finding, suggest);
     };
     check::all(&mut later, finding);
     if finding.partial {
-        missing_try(tries, finding, "the run was stopped before");
+        missing_try(tries, finding, STOPPED);
     } else if tries {
         tried::best(&mut later, finding);
     }
     finding.host.limits.append(&mut later.left);
 }
+
+/// Why a measurement was not made after a stop.
+const STOPPED: &str = "the run was stopped before";
 
 fn missing_try(tries: bool, finding: &mut Finding, why: &str) {
     if tries {

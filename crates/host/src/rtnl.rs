@@ -443,8 +443,10 @@ mod routes {
                             mtu_bytes,
                             learned: header.rtm_flags & CLONED != 0,
                         };
-                        let same =
-                            |other: &RouteMtu| (other.destination, other.index) == (route.destination, route.index);
+                        let same = |other: &RouteMtu| {
+                            (other.destination, other.prefix, other.index)
+                                == (route.destination, route.prefix, route.index)
+                        };
                         if !found.iter().any(same) {
                             found.push(route);
                         }

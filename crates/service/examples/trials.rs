@@ -41,13 +41,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let load =
             Load { rate_rps: rate.parse()?, arrivals, warm_up_s: 0.1, window_s: seconds.parse()?, seed: seed as u64 };
         let report = requester.trial(&load)?;
-        let ms = |quantile: f64| report.times.quantile_s(quantile).unwrap_or_default() * 1e3;
+        let ms = |quantile: f64| report.counts.times.quantile_s(quantile).unwrap_or_default() * 1e3;
         println!(
             "{rate} due {} answered {} late {} loss {:.5} p50 {:.3} ms p99 {:.3} ms, requester busy {:.3}, late by p99 {:.3} ms",
-            report.requests,
-            report.answers,
-            report.late_answers,
-            1.0 - report.answers as f64 / report.requests.max(1) as f64,
+            report.counts.requests,
+            report.counts.answers,
+            report.counts.late_answers,
+            1.0 - report.counts.answers as f64 / report.counts.requests.max(1) as f64,
             ms(0.5),
             ms(0.99),
             report.busy,

@@ -188,8 +188,8 @@ impl<'a> Conductor<'a> {
         self.seed = self.seed.wrapping_add(1);
         let spec = Spec { rate_rps, window_s, seed: self.seed, purpose };
         let (report, metered) = self.bench.trial(&spec)?;
-        let judged = judge(self.promise, &report);
-        let void = report.void(judged.lost, judged.kept);
+        let judged = judge(self.promise, &report.counts);
+        let void = report.void();
         let trial = described(&spec, &report, judged, void.as_ref(), metered.as_ref());
         self.observer.trial(&trial);
         self.trials.push(trial);
@@ -230,7 +230,8 @@ fn described(
     void: Option<&Void>,
     metered: Option<&Metered>,
 ) -> ServiceTrial {
-    let times = report.times.summary().map(|summary| ResponseTimes {
+    let Report { counts, excluded, .. } = report;
+    let times = counts.times.summary().map(|summary| ResponseTimes {
         mean_s: summary.mean_s,
         p50_s: summary.p50_s,
         p90_s: summary.p90_s,
@@ -242,11 +243,12 @@ fn described(
         purpose: spec.purpose,
         rate_rps: spec.rate_rps,
         window_s: spec.window_s,
-        requests: report.requests,
-        answers: report.answers,
-        late_answers: report.late_answers,
-        wrong_answers: report.wrong_answers,
-        unanswered: report.unanswered(),
+        requests: counts.requests,
+        answers: counts.answers,
+        late_answers: counts.late_answers,
+        wrong_answers: counts.wrong_answers,
+        unanswered: counts.unanswered(),
+        excluded: excluded.requests,
         times,
         kept: judged.kept,
         void: void.map(|void| void.reason().of("requester")),

@@ -25,10 +25,10 @@ pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
         if others(metered, cpu) > MOST_OTHERS {
             return said(
                 Gives::OtherPrograms,
-                format!("CPU {cpu} has no time left{spent}: end the other programs, and repeat"),
+                format!("CPU {cpu} has no idle time{spent}: end the other programs, and repeat"),
             );
         }
-        return said(Gives::Cpu, format!("CPU {cpu} has no time left{spent}{full}"));
+        return said(Gives::Cpu, format!("CPU {cpu} has no idle time{spent}{full}"));
     }
     if let Some((share, name)) = thread.filter(|(share, _)| *share >= FULL_THREAD) {
         return said(Gives::Thread, format!("thread `{name}` runs {} of the time while {free}{full}", percent(share)));
@@ -42,14 +42,16 @@ pub fn of(metered: &Metered) -> Option<ServiceBottleneck> {
     if backlog > 0 {
         return said(
             Gives::Backlog,
-            format!("{free}, and {backlog} packets found the receive backlog full: bursts exceed it"),
+            format!(
+                "{free}, and {backlog} packets were dropped because the receive backlog was full: bursts exceed it"
+            ),
         );
     }
     if metered.network.full_sockets > 0 {
         return said(Gives::SocketBuffer, format!("{free}{full}: bursts or pauses exceed it"));
     }
     let seen = format!(
-        "{free}, no thread is busy all the time and no queue overflowed: a lock, a disk, another host, or a limit of its own"
+        "{free}, no thread is busy all the time and no queue overflowed: a lock, a disk, another host, or a limit in the service"
     );
     said(Gives::Elsewhere, seen)
 }
@@ -90,8 +92,8 @@ fn shares(metered: &Metered, cpu: usize) -> String {
 fn queues(metered: &Metered) -> String {
     let network = &metered.network;
     let counted = [
-        (network.full_sockets, "datagrams found the socket buffer full"),
-        (network.full_accept_queues, "connections found the accept queue full"),
+        (network.full_sockets, "datagrams dropped because the socket buffer was full"),
+        (network.full_accept_queues, "connections refused because the accept queue was full"),
     ];
     counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("; {count} {what}")).collect()
 }

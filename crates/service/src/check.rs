@@ -134,7 +134,7 @@ impl Change {
             "work" => Err(bad(
                 "netcliff cannot change how long another program works on a request; start one that does, with service=COMMAND",
             )),
-            "size" => Err(bad("requests have the sizes of --request; measure others in a run of their own")),
+            "size" => Err(bad("requests have the sizes of --request; measure other sizes in a separate run")),
             _ => {
                 let known = DeviceKey::of(key).ok_or_else(|| ParseError::new("--check", whole, form()))?;
                 if !DEVICE_KEYS.contains(&known) {
@@ -231,7 +231,7 @@ impl Check {
         let refused = |why: &str| Err(format!("--check {self}: {why}"));
         if !possible.starts_service {
             return refused(
-                "a service that runs already is left as it is; let netcliff start one, with --service COMMAND",
+                "a service that is already running is left as it is; let netcliff start one, with --service COMMAND",
             );
         }
         if possible.streams && self.has(|change| matches!(change, Change::SocketBuffer(_))) {

@@ -10,7 +10,7 @@ use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
 use netcliff_model::ModelEngine;
 use netcliff_model::cliff::CliffSearch;
 use netcliff_sim::SimEngine;
-use netcliff_stats::{fit_non_negative_robust, quantile_at};
+use netcliff_stats::{self as stats, fit_non_negative_robust, quantile_at};
 
 use crate::bench::Metered;
 use crate::pauses::{NO_LIMIT, Pauses};
@@ -29,6 +29,8 @@ const BACKLOG: u64 = 1000;
 /// Slots of the queue of a veth that polls (VETH_RING_SIZE, drivers/net/veth.c).
 const VETH_RING: u64 = 256;
 
+/// Share of lost requests above which a trial's socket was full all the time.
+const FULL: f64 = 0.02;
 /// Share of the work of all metered CPUs below which a CPU counts as doing none of the service's work, only timers and
 /// packets of other programs.
 const WORKS: f64 = 0.02;
@@ -61,8 +63,10 @@ impl Part {
 pub struct Costs {
     /// Costs by part, summed over all CPUs of the service.
     pub parts: Vec<ServiceCost>,
-    /// CPU time of a request on the busiest CPU (s).
+    /// CPU time of a request on the busiest CPU (s) at loads that it carries.
     busiest_s: Figure,
+    /// The same while the service's socket is full (s); `None`: connections, or no trial with a full socket.
+    full_s: Option<Figure>,
     /// Share of the busiest CPU used by other tasks.
     constant: f64,
     /// Host for the model, without other tasks and pauses; `None`: more than one CPU does the work, which the model
@@ -113,12 +117,18 @@ pub struct Altered {
 pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Costs, String> {
     let cpus = metered.first().map_or(0, |first| first.cpus.len());
     if cpus == 0 || metered.len() < 3 {
-        return Err("CPU time was metered in fewer than three trials".to_owned());
+        return Err("CPU time was measured in fewer than three trials".to_owned());
     }
     if metered.iter().flat_map(|one| &one.cpus).any(|cpu| cpu.shares.application.is_none()) {
-        return Err("the meter does not tell which CPU the service used: name one by --service-cpus, or meter by eBPF"
-            .to_owned());
+        return Err(
+            "the meter cannot tell which CPU the service used: give --service-cpus, or use the eBPF meter".to_owned()
+        );
     }
+    // A connection's buffer does not overflow: its peer waits.
+    let is_full = |one: &Metered| !streams && one.network.full_sockets as f64 > FULL * one.answers as f64;
+    let (full, carried): (Vec<Metered>, Vec<Metered>) = metered.iter().cloned().partition(is_full);
+    // If nearly all trials had a full socket, the two states cannot be told apart.
+    let (full, metered) = if carried.len() < 3 { (&[][..], metered) } else { (&full[..], &carried[..]) };
     let answers: f64 = metered.iter().map(|one| one.answers as f64).sum();
     let rows: Vec<Vec<f64>> = metered.iter().map(|one| vec![one.answers as f64, one.elapsed_s]).collect();
     let weights: Vec<f64> = metered.iter().map(|one| 1.0 / (one.answers as f64).max(1.0)).collect();
@@ -156,14 +166,42 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
         }
     }
     let lines: Option<Vec<_>> = (0..cpus).map(|place| per_cpu(metered, place)).collect();
-    let lines = lines.ok_or_else(|| "the trials' CPU time does not tell what a request takes".to_owned())?;
+    let lines =
+        lines.ok_or_else(|| "the CPU time of the trials does not determine the cost of a request".to_owned())?;
     let capacity = |(request_s, constant): &(Figure, f64)| (1.0 - constant) / request_s.value.max(1e-12);
-    let busiest = lines.into_iter().min_by(|a, b| capacity(a).total_cmp(&capacity(b)));
-    let (busiest_s, constant) = busiest.ok_or_else(|| "no CPU was metered".to_owned())?;
-    // A connection's buffer does not overflow: its peer waits.
+    let busiest = lines.into_iter().enumerate().min_by(|a, b| capacity(&a.1).total_cmp(&capacity(&b.1)));
+    let (place, (busiest_s, constant)) = busiest.ok_or_else(|| "no CPU was metered".to_owned())?;
+    let all_s = |times: &FullTimes| times.protocol_s + times.application_s + times.interrupt_s;
+    let full_s = stats::median(&full_times(full, place).iter().map(all_s).collect::<Vec<f64>>());
     let socket = if streams { NO_LIMIT } else { socket_packets };
-    let host = (cpus == 1).then(|| host(metered, socket)).flatten();
-    Ok(Costs { parts, busiest_s, constant, host })
+    let host = (cpus == 1).then(|| host(metered, full, socket)).flatten();
+    Ok(Costs { parts, busiest_s, full_s, constant, host })
+}
+
+/// Times of a trial with a full socket, in which the service does not sleep (s).
+struct FullTimes {
+    /// Softirq time per received datagram.
+    protocol_s: f64,
+    /// Time of the service per answer.
+    application_s: f64,
+    /// Time of interrupts per answer.
+    interrupt_s: f64,
+}
+
+/// Times on the CPU at `place` in each of the trials with a full socket.
+fn full_times(full: &[Metered], place: usize) -> Vec<FullTimes> {
+    let of = |one: &Metered| {
+        let cpu = one.cpus.get(place)?;
+        let answers = (one.answers as f64).max(1.0);
+        let polls_s = received_s(cpu);
+        let sent_s = seconds_of(cpu, Part::Softirq) - polls_s;
+        Some(FullTimes {
+            protocol_s: polls_s / (answers + one.network.full_sockets as f64),
+            application_s: (seconds_of(cpu, Part::Application) + sent_s) / answers,
+            interrupt_s: seconds_of(cpu, Part::Interrupt) / answers,
+        })
+    };
+    full.iter().filter_map(of).collect()
 }
 
 /// CPU time of a part (s), without the meter's own time.
@@ -231,8 +269,9 @@ fn per_cpu(metered: &[Metered], place: usize) -> Option<(Figure, f64)> {
     (request_s.value > 0.0).then_some((request_s, others.clamp(0.0, 0.9)))
 }
 
-/// Host for the model with one CPU: costs of a request, of a wake-up of the service and of an interrupt.
-fn host(metered: &[Metered], socket_buffer: u64) -> Option<Host> {
+/// Host for the model with one CPU: costs of a request, of a wake-up of the service and of an interrupt, and what a
+/// request costs more while the socket is full. `full`: trials with a full socket.
+fn host(metered: &[Metered], full: &[Metered], socket_buffer: u64) -> Option<Host> {
     let cpus = || metered.iter().filter_map(|one| one.cpus.first());
     let seconds = |part: Part| -> Vec<f64> { cpus().map(|cpu| seconds_of(cpu, part)).collect() };
     let rows = by_wakes(metered, 0);
@@ -245,6 +284,11 @@ fn host(metered: &[Metered], socket_buffer: u64) -> Option<Host> {
     let (application_s, context_switch_s) = fitted(&rows, &own)?;
     let interrupts: f64 = cpus().filter_map(|cpu| Some(cpu.counters.reception()?.interrupts as f64)).sum();
     let interrupt_s = if interrupts > 0.0 { seconds(Part::Interrupt).iter().sum::<f64>() / interrupts } else { 0.0 };
+    let full_times = full_times(full, 0);
+    let more_s = |of: fn(&FullTimes) -> f64, carried_s: f64| {
+        let all_s: Vec<f64> = full_times.iter().map(of).collect();
+        stats::median(&all_s).map_or(0.0, |median| (median.value - carried_s).max(0.0))
+    };
     let host = Host {
         name: "calibrated".to_owned(),
         interrupt_s,
@@ -252,6 +296,8 @@ fn host(metered: &[Metered], socket_buffer: u64) -> Option<Host> {
         wakeup_s,
         application_s: Some(application_s.value),
         context_switch_s,
+        cold_protocol_s: more_s(|full| full.protocol_s, protocol_s.value),
+        cold_application_s: more_s(|full| full.application_s, application_s.value),
         ring: BACKLOG,
         socket_buffer,
         service: Service::Exponential,
@@ -271,11 +317,17 @@ impl Costs {
         self.busiest_s.value
     }
 
-    /// The load at which the busiest CPU has no idle time (requests/s).
+    /// The load at which the busiest CPU has no idle time (requests/s): the number of answers per second of an overloaded
+    /// service.
     pub fn capacity_rps(&self) -> Figure {
+        self.load_of(&self.full_s.unwrap_or(self.busiest_s))
+    }
+
+    /// The load that uses the busiest CPU completely if a request costs `request_s` (requests/s).
+    fn load_of(&self, request_s: &Figure) -> Figure {
         let at = |request_s: f64| (1.0 - self.constant) / request_s;
-        let value = at(self.busiest_s.value);
-        match self.busiest_s.interval {
+        let value = at(request_s.value);
+        match request_s.interval {
             Some(ends) if ends.low > 0.0 => Figure::between(value, at(ends.high), at(ends.low), ends.confidence),
             _ => Figure::exact(value),
         }
@@ -285,7 +337,7 @@ impl Costs {
     /// An error says why neither the model nor the simulator has it.
     fn altered(&self, altered: &Altered, goal: &Goal<'_>) -> Result<(Host, Scheme, f64), String> {
         let calibrated = self.host.as_ref().ok_or(
-            "the model knows one CPU for packets and service; the service has several, so that only their capacity is computed",
+            "the model has one CPU for packets and service; this service uses several, so only their capacity is computed",
         )?;
         let ring = if altered.threaded { VETH_RING } else { altered.backlog.unwrap_or(calibrated.ring) };
         let socket_buffer = altered.socket_packets.filter(|_| !goal.streams).unwrap_or(calibrated.socket_buffer);
@@ -346,10 +398,12 @@ impl Costs {
                 ),
             ));
         }
-        let (cliff_rps, how) =
-            found.into_iter().min_by(|a, b| a.0.value.total_cmp(&b.0.value)).ok_or("nothing is promised")?;
+        let (cliff_rps, how) = found
+            .into_iter()
+            .min_by(|a, b| a.0.value.total_cmp(&b.0.value))
+            .ok_or("no limit of loss or response times is set")?;
         Ok(ServicePrediction {
-            cliff_rps: widened(cliff_rps, &capacity_rps),
+            cliff_rps: widened(cliff_rps, &self.load_of(&self.busiest_s)),
             capacity_rps,
             how: format!(
                 "{how}; for one CPU that serves packets and requests in exponential times with the calibrated means"
@@ -413,8 +467,8 @@ fn highest_kept(host: &Host, scheme: &Scheme, capacity_rps: f64, part: Broken, s
     let (mut low, mut high) = (0.05 * capacity_rps, 1.3 * capacity_rps);
     if broken(low)? {
         return Err(match part {
-            Broken::Loss(_) => "the simulator loses requests at any load",
-            Broken::Late(_) => "response times exceed the limit at any load",
+            Broken::Loss(_) => "the simulator loses requests at every load",
+            Broken::Late(_) => "response times exceed the limit at every load",
         }
         .to_owned());
     }
@@ -496,6 +550,31 @@ mod tests {
         assert!((host.application_s.unwrap() / 6e-6 - 1.0).abs() < 0.02, "{host:?}");
         assert!((host.context_switch_s / 1e-6 - 1.0).abs() < 0.05, "{host:?}");
         assert!((host.interrupt_s / 0.5e-6 - 1.0).abs() < 0.02, "{host:?}");
+    }
+
+    /// With a full socket a datagram costs 3 us in softirqs, and an answer 9 us: 10 % of the 90 k/s datagrams are dropped.
+    #[test]
+    fn a_full_socket_has_costs_of_its_own() {
+        let mut all: Vec<Metered> =
+            [(20e3, 0.9), (40e3, 0.7), (60e3, 0.5), (80e3, 0.3)].map(|(rps, wakes)| metered(rps, wakes)).to_vec();
+        let mut full = metered(81e3, 0.0);
+        full.network.full_sockets = 9000;
+        let shares = &mut full.cpus[0].shares;
+        (shares.protocol, shares.application) = (Some(90e3 * 3e-6), Some(81e3 * 9e-6));
+        all.push(full);
+        let (costs, warm) = (fit(&all, 250, false).unwrap(), costs());
+        assert_eq!(costs.busiest_s, warm.busiest_s, "the trials with a full socket are apart");
+        assert!((costs.capacity_rps().value / (0.97 / 12e-6) - 1.0).abs() < 1e-3, "{:?}", costs.capacity_rps());
+        let host = costs.host.clone().unwrap();
+        assert!((host.cold_protocol_s / 1e-6 - 1.0).abs() < 0.1, "{host:?}");
+        assert!((host.cold_application_s / 3e-6 - 1.0).abs() < 0.1, "{host:?}");
+        // A pause of 3 ms fills the socket: at a load between the two capacities it then stays full.
+        let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
+        let pauses = Pauses::of(vec![(vec![(0.1, 3e-3)], Vec::new()); 9], 0.5);
+        let cliff = |costs: &Costs| costs.predict(&goal(&promise, &pauses, false)).unwrap().cliff_rps.value;
+        assert!(cliff(&costs) < 0.95 * cliff(&warm), "{} {}", cliff(&costs), cliff(&warm));
+        // Connections have no socket that is full.
+        assert!(fit(&all, 250, true).unwrap().full_s.is_none());
     }
 
     #[test]

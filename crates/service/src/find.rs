@@ -347,7 +347,9 @@ fn stages(
     let judging = options.judging_at(scale.middle_rps(), basis.socket_packets);
     if judging.trial_s > options.judging().trial_s {
         let longer = units::print_time_s(round_3(judging.trial_s));
-        finding.notes.push(format!("trials take {longer}: a queue that grows slowly breaks the promise late"));
+        finding.notes.push(format!(
+            "trials take {longer}: with a slowly growing queue the limits are exceeded only late in a trial"
+        ));
         finding.asked.iter_mut().filter(|(name, _)| name == TRIALS).for_each(|(_, fact)| *fact = trials(&judging));
     }
     conductor.stage("measuring what a request costs");
@@ -363,7 +365,7 @@ fn stages(
     let cliff = cliff?;
     (finding.cliff_rps, finding.lower_limit, finding.searches) = (cliff.figure, cliff.lower_limit, cliff.searches);
     let Some(figure) = finding.cliff_rps else {
-        finding.missing.push("the cliff: no load kept the promise in the searches".to_owned());
+        finding.missing.push("the cliff: no load met the limits of response times and loss in the searches".to_owned());
         return Ok(());
     };
     if finding.lower_limit {
@@ -373,7 +375,7 @@ fn stages(
     conductor.stage("looking for the bottleneck");
     finding.bottleneck = overloaded(conductor, figure.value, &judging)?;
     if finding.bottleneck.is_none() {
-        finding.missing.push("the bottleneck: CPU time was not metered".to_owned());
+        finding.missing.push("the bottleneck: CPU time was not measured".to_owned());
     }
     Ok(())
 }
@@ -394,7 +396,7 @@ fn overloaded(
 
 /// The bottleneck to report if the requester cannot offer more requests.
 fn requester_limits() -> ServiceBottleneck {
-    let seen = "the requester cannot send faster: the service answers at least that".to_owned();
+    let seen = "the requester cannot send faster: the cliff is at least this rate".to_owned();
     ServiceBottleneck { gives: Gives::Requester, seen }
 }
 
@@ -418,14 +420,14 @@ fn calibrate(
         }
     }
     if metered.is_empty() {
-        finding.missing.push("costs and prediction: CPU time was not metered".to_owned());
+        finding.missing.push("costs and prediction: CPU time was not measured".to_owned());
         return Ok(());
     }
     let (all, working) = (metered[0].cpus.len(), costs::working(&metered));
     if working.len() < all {
         metered.iter_mut().for_each(|one| one.keep(&working));
         let names: Vec<String> = working.iter().map(ToString::to_string).collect();
-        finding.notes.push(format!("the service's work was done by CPU {}", names.join(", ")));
+        finding.notes.push(format!("the service ran on CPU {}", names.join(", ")));
     }
     match costs::fit(&metered, basis.socket_packets, basis.streams) {
         Ok(costs) => {
@@ -434,7 +436,7 @@ fn calibrate(
                 let share = units::print_share((costs.others() * 100.0).round() / 100.0);
                 finding.notes.push(format!(
                     "other programs had {share} of the service's CPU while costs were measured: the prediction is for a CPU shared with \
-                     them, and the cliff may have been measured without"
+                     them, and the cliff may have been measured without them"
                 ));
             }
             (basis.costs, basis.cpu) = (Some(costs), working.first().copied().filter(|_| working.len() == 1));
@@ -469,13 +471,13 @@ fn no_scale(conductor: &Conductor<'_>) -> String {
     let Some(last) = conductor.trials.last() else { return "the cliff: no request was sent".to_owned() };
     let rate = last.rate_rps;
     if let Some(void) = &last.void {
-        return format!("the cliff: even at {rate} requests/s {void}");
+        return format!("the cliff: even at the lowest load tried, {rate} requests/s, {void}");
     }
     let times = last.times.map_or("none was answered".to_owned(), |times| {
         format!("99% of the answers came within {}", units::print_time_s(round_3(times.p99_s)))
     });
     format!(
-        "the cliff: the promise is not kept even at {rate} requests/s: of {} requests {} were not answered, {} wrongly, {} late; {times}",
+        "the cliff: the limits are not met even at the lowest load tried, {rate} requests/s: of {} requests {} were not answered, {} wrongly, {} late; {times}",
         last.requests, last.unanswered, last.wrong_answers, last.late_answers
     )
 }
@@ -511,7 +513,7 @@ fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
         (false, None) => format!("{} source ports", service.connections),
     };
     let all = [
-        ("service", service.command.clone().unwrap_or_else(|| "runs already".to_owned())),
+        ("service", service.command.clone().unwrap_or_else(|| "already running when the test began".to_owned())),
         ("address", format!("{} ({})", service.address, service.transport)),
         ("requests", format!("{} ({} different)", options.request, service.requests)),
         ("connections", connections),

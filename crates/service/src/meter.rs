@@ -112,11 +112,11 @@ impl HostMeter {
                     let why: String = choice.passed_over.iter().map(|why| format!("; {why}")).collect();
                     let cost = match method {
                         Method::Ebpf => {
-                            "; its programs run in all trials, so that their time is part of every request's"
+                            "; the meter's programs run in all trials, so their time is included in the cost of every request"
                         }
                         Method::Procfs | Method::Soaker => "",
                     };
-                    format!("CPU time is metered by {method}, in trials of their own{cost}{why}")
+                    format!("CPU time is metered by {method}, in separate trials{cost}{why}")
                 }
                 Err(error) => format!("CPU time is not metered: {error}"),
             }

@@ -5,10 +5,12 @@
 //! The requester is one thread that never sleeps during a trial. The module `datagrams` is for protocols whose
 //! datagrams carry a number: many requests are outstanding per port, and are sent and received in batches. The module
 //! `connections` is for streams, and for datagrams without a number (one outstanding request per port). The requester
-//! measures its own delay: a trial is void if this delay may explain its result.
+//! measures its own delays: requests that a delay affects are not counted, and a trial is void if they are more than half
+//! of its requests.
 
 mod connections;
 mod datagrams;
+mod delays;
 mod net;
 mod once;
 mod silence;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::math::SplitMix64;
-use netcliff_core::verdict::{LATE_NS, TesterCounts, Void};
+use netcliff_core::verdict::{KEPT_UP_SHARE, LATE_NS, Void};
 use netcliff_packets::WireError;
 use netcliff_packets::clock;
 use netcliff_packets::latency::Latency;
@@ -36,6 +38,7 @@ use crate::request::{Gaps, Workload};
 
 pub use once::OnceError;
 
+use delays::{Delays, ENOUGH};
 use silence::Silence;
 
 /// Why a trial could not be made.
@@ -121,9 +124,9 @@ pub struct Load {
     pub seed: u64,
 }
 
-/// Counts of a trial. Unless stated otherwise, they are of the requests that were due in its window.
+/// Numbers of requests by their result.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct Counts {
     /// Requests due.
     pub requests: u64,
     /// Answered correctly within the timeout.
@@ -134,6 +137,28 @@ pub struct Report {
     pub wrong_answers: u64,
     /// Response times of correct answers, from when the request was due.
     pub times: Latency,
+}
+
+impl Counts {
+    /// Number of correct answers that took longer than `within_s`.
+    pub fn slower_than(&self, within_s: f64) -> u64 {
+        let ns = (within_s * 1e9) as u64;
+        self.times.histogram().count_between(ns.saturating_add(1), u64::MAX / 2).min(self.answers)
+    }
+
+    /// Requests that were not answered at all.
+    pub fn unanswered(&self) -> u64 {
+        self.requests.saturating_sub(self.answers + self.late_answers + self.wrong_answers)
+    }
+}
+
+/// Result of a trial. Unless stated otherwise, numbers are of the requests that were due in its window.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Requests that no delay of the requester affected.
+    pub counts: Counts,
+    /// The other requests.
+    pub excluded: Counts,
     /// Delays between a request's due time and its handling by the requester.
     pub lateness: Latency,
     /// Requests that were handled more than [`LATE_NS`] after they were due.
@@ -167,32 +192,38 @@ pub struct Report {
 }
 
 impl Report {
-    /// Number of correct answers that took longer than `within_s`.
-    pub fn slower_than(&self, within_s: f64) -> u64 {
-        let ns = (within_s * 1e9) as u64;
-        self.times.histogram().count_between(ns.saturating_add(1), u64::MAX / 2).min(self.answers)
+    /// Requests due, including those that a delay of the requester affected.
+    pub fn due(&self) -> u64 {
+        self.counts.requests + self.excluded.requests
     }
 
-    /// Requests that were not answered at all.
-    pub fn unanswered(&self) -> u64 {
-        self.requests.saturating_sub(self.answers + self.late_answers + self.wrong_answers)
+    /// Counts the excluded requests, too.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        let Counts { requests, answers, late_answers, wrong_answers, times } = std::mem::take(&mut self.excluded);
+        self.counts.requests += requests;
+        self.counts.answers += answers;
+        self.counts.late_answers += late_answers;
+        self.counts.wrong_answers += wrong_answers;
+        self.counts.times.merge(&times);
+        self
     }
 
-    /// Why the trial does not count; `None`: it counts. `lost`: the losses that count against the load; `kept`: whether
-    /// the promise was kept.
-    pub fn void(&self, lost: u64, kept: bool) -> Option<Void> {
-        let requests = self.requests.max(1) as f64;
-        // If the service's CPUs were always busy, requests that came within the window or soon after it count as
-        // offered, even if they came late.
+    /// Why the trial does not count: the requester's own sockets were full, or its delays affected more than half of the
+    /// requests. `None`: it counts.
+    pub fn void(&self) -> Option<Void> {
+        if self.missed > 0 {
+            return Some(Void::SinkTooSlow { missed: self.missed });
+        }
+        // If the service's CPUs were always busy, requests that came within the window or soon after count as offered,
+        // even if late.
         let offered = if self.saturated { self.offered } else { self.in_time };
-        let counts = TesterCounts {
-            offered_share: if self.requests == 0 { 0.0 } else { offered as f64 / requests },
-            reached_pps: offered as f64 / self.window_s.max(1e-9),
-            lost: if kept { 0 } else { lost },
-            late: self.late,
-            missed: self.missed,
-        };
-        counts.void(self.saturated)
+        let is_behind = (offered as f64) < KEPT_UP_SHARE * self.due().max(1) as f64;
+        let is_void = self.counts.requests < self.excluded.requests || is_behind && (self.saturated || self.due() == 0);
+        is_void.then(|| match is_behind {
+            true => Void::SenderTooSlow { reached_pps: offered as f64 / self.window_s.max(1e-9) },
+            false => Void::SenderUneven { late: self.late },
+        })
     }
 }
 
@@ -221,6 +252,7 @@ struct Trial<'a> {
     report: Report,
     busy_ns: u64,
     silence: Silence,
+    delays: Delays,
 }
 
 impl<'a> Trial<'a> {
@@ -241,6 +273,7 @@ impl<'a> Trial<'a> {
             report,
             busy_ns: 0,
             silence: Silence::default(),
+            delays: Delays::default(),
         })
     }
 
@@ -256,9 +289,13 @@ impl<'a> Trial<'a> {
         self.next_due_ns = self.window.begins_ns + self.schedule.next().unwrap_or(u64::MAX / 2);
         let message = self.next_message;
         self.next_message = (message + 1) % self.requester.workload.messages.len();
+        let late_ns = now_ns - due_ns;
+        if late_ns > LATE_NS {
+            let times = &self.report.counts.times;
+            self.delays.late(due_ns, || usual_ns(times));
+        }
         if self.window.holds(due_ns) {
-            let late_ns = now_ns - due_ns;
-            self.report.requests += 1;
+            self.counts_of(due_ns).requests += 1;
             self.report.lateness.record_ns(late_ns);
             self.report.late += u64::from(late_ns > LATE_NS);
             self.report.in_time += u64::from(late_ns <= IN_TIME_NS);
@@ -273,7 +310,7 @@ impl<'a> Trial<'a> {
     fn give_up_rest(&mut self, now_ns: u64) {
         while self.next_due_ns < self.window.closes_ns {
             if self.window.holds(self.next_due_ns) {
-                self.report.requests += 1;
+                self.report.excluded.requests += 1;
                 self.report.late += 1;
                 self.report.lateness.record_ns(now_ns - self.next_due_ns);
             }
@@ -285,18 +322,26 @@ impl<'a> Trial<'a> {
     fn answered(&mut self, due_ns: u64, now_ns: u64, right: bool) {
         self.report.all_answers += 1;
         self.silence.answered(now_ns);
+        self.delays.answered(due_ns, now_ns);
         if !self.window.holds(due_ns) {
             return;
         }
         let took_ns = now_ns.saturating_sub(due_ns);
-        match (took_ns <= self.requester.timeout_ns, right) {
-            (false, _) => self.report.late_answers += 1,
-            (true, false) => self.report.wrong_answers += 1,
+        let is_in_time = took_ns <= self.requester.timeout_ns;
+        let counts = self.counts_of(due_ns);
+        match (is_in_time, right) {
+            (false, _) => counts.late_answers += 1,
+            (true, false) => counts.wrong_answers += 1,
             (true, true) => {
-                self.report.answers += 1;
-                self.report.times.record_ns(took_ns);
+                counts.answers += 1;
+                counts.times.record_ns(took_ns);
             }
         }
+    }
+
+    /// The counts to which a request that is due at `due_ns` belongs.
+    fn counts_of(&mut self, due_ns: u64) -> &mut Counts {
+        if self.delays.affect(due_ns) { &mut self.report.excluded } else { &mut self.report.counts }
     }
 
     fn failed(&mut self, why: impl FnOnce() -> String) {
@@ -326,9 +371,15 @@ impl<'a> Trial<'a> {
     fn end(mut self) -> Report {
         let length_ns = self.window.closes_ns - self.window.begins_ns;
         self.report.busy = self.busy_ns as f64 / length_ns.max(1) as f64;
-        self.report.silences.service = self.silence.within(&self.window);
+        self.report.silences.service = self.silence.within(&self.window, &self.delays);
         self.report
     }
+}
+
+/// Usual time of an answer (ns), from the answers so far.
+fn usual_ns(times: &Latency) -> u64 {
+    let median_s = times.quantile_s(0.5).filter(|_| times.count() >= ENOUGH);
+    median_s.map_or(u64::MAX, |median_s| (median_s * 1e9) as u64)
 }
 
 impl Load {

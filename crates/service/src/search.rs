@@ -147,7 +147,7 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
         };
         let mut ask = |duration_s: f64, load_pps: f64| {
             let seen = conductor.one(TrialPurpose::Search, load_pps, duration_s)?;
-            let (sent, lost) = (seen.report.requests, seen.judged.lost);
+            let (sent, lost) = (seen.report.counts.requests, seen.judged.lost);
             Ok::<_, FindError>(Answer::of(Trial { load_pps, duration_s, sent, lost }, seen.void.as_ref()))
         };
         searched.push(mlr::search(&mlr, &mut ask)?);
@@ -195,7 +195,7 @@ fn summary(searched: &[Searched], trials: &[ServiceTrial], judging: &Judging) ->
 mod tests {
     use super::*;
     use crate::bench::{Bench, Metered, Observer, Spec};
-    use crate::requester::Report;
+    use crate::requester::{Counts, Report};
     use netcliff_core::service::{Promise, QuantileLimit};
 
     /// A service with a known capacity: at higher loads requests are lost, or answered late.
@@ -206,7 +206,7 @@ mod tests {
         /// Another program uses half of the service's CPU in all trials except each one whose seed is a multiple of
         /// this number; 0: in no trial.
         disturbed_of: u64,
-        /// Load of the trials in which the requester is delayed, and loses requests by the burst that follows.
+        /// Loads at which delays of the requester affect all requests.
         delayed_rps: std::ops::Range<f64>,
     }
 
@@ -221,16 +221,16 @@ mod tests {
             let requests = (spec.rate_rps * spec.window_s) as u64;
             let others = if self.disturbed_of > 0 && !spec.seed.is_multiple_of(self.disturbed_of) { 0.5 } else { 0.0 };
             let good = (((1.0 - others) * self.capacity_rps * spec.window_s) as u64).min(requests);
-            let mut report = Report { requests, others, window_s: spec.window_s, ..Report::default() };
-            report.times.record_n_ns(1_000_000, good);
-            report.answers = good;
+            let mut counts = Counts { requests, answers: good, ..Counts::default() };
+            counts.times.record_n_ns(1_000_000, good);
             if self.late {
-                report.times.record_n_ns(50_000_000, requests - good);
-                report.answers = requests;
+                counts.times.record_n_ns(50_000_000, requests - good);
+                counts.answers = requests;
             }
-            report.in_time = ((self.requester_rps * spec.window_s) as u64).min(requests);
-            if self.delayed_rps.contains(&spec.rate_rps) {
-                (report.answers, report.late) = (requests - requests / 200, requests / 100);
+            let in_time = ((self.requester_rps * spec.window_s) as u64).min(requests);
+            let mut report = Report { counts, others, in_time, window_s: spec.window_s, ..Report::default() };
+            if in_time < requests || self.delayed_rps.contains(&spec.rate_rps) {
+                std::mem::swap(&mut report.counts, &mut report.excluded);
             }
             Ok((report, None))
         }
@@ -312,7 +312,8 @@ mod tests {
             fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
                 let (mut report, metered) = self.0.trial(spec)?;
                 if self.1.uniform() < 0.45 {
-                    report.answers = report.answers.min(report.requests - report.requests / 100);
+                    let counts = &mut report.counts;
+                    counts.answers = counts.answers.min(counts.requests - counts.requests / 100);
                 }
                 Ok((report, metered))
             }

@@ -10,7 +10,6 @@ pub mod few;
 pub mod hurst;
 pub mod isotonic;
 mod least_squares;
-pub mod quantile;
 
 pub use least_squares::{Fit, Line, fit_non_negative, fit_non_negative_robust, least_squares};
 

@@ -24,7 +24,6 @@ fn body(comparison: &Comparison) -> Markup {
         header {
             p.kicker { "netcliff compare · " (comparison.kind) }
             h1 { (headline(comparison)) }
-            p.summary { (answer(comparison).1) }
             @if let Some(share) = comparison.fail_if_slower {
                 @let (failed, verdict) = bar_verdict(comparison);
                 div .callout .alarm[failed] {

@@ -41,10 +41,6 @@ fn body(report: &Rfc2544Report) -> Markup {
         header {
             p.kicker { "netcliff rfc2544 · " (format::date_utc(report.provenance.started_unix_s)) }
             h1 { (headline(report)) }
-            p.summary { (verdict(report)) }
-            @if let Some(doubt) = doubt(report) {
-                p.banner role="status" { (doubt) }
-            }
             p { (report.device) ". " (report.tester) "." }
             @if let Some(why) = ended_early(report) {
                 p.banner role="status" { strong { "Partial:" } " " (why) }

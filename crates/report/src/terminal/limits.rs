@@ -25,8 +25,12 @@ const CELL: usize = 10;
 pub fn limits(roofline: &Roofline, drawing: &Drawing, style: Style) -> String {
     let mut page = begun(roofline, drawing, style);
     page.block(&chart(drawing, page.style()));
-    let names: Vec<String> =
-        drawing.names().iter().enumerate().map(|(place, name)| format!("{} {name}", letter(place))).collect();
+    let names: Vec<String> = drawing
+        .names()
+        .iter()
+        .enumerate()
+        .map(|(place, name)| format!("{} {}", letter(place), in_words(Some(name))))
+        .collect();
     page.paragraph(2, Tone::Faint, &names.join(", "));
     page.finish()
 }

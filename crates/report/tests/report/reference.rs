@@ -132,7 +132,7 @@ const EXPERIMENT: &[(&str, &str, &str)] = &[
     ("At the top, of transfers (`kind = \"transfer\"`)", "transfers", "Transfers"),
     ("`[figure]` of transfers", "transfers", "TransferFigure"),
     ("At the top, of forwarding (`kind = \"forwarding\"`)", "forwarding", "Forwarding"),
-    ("`[[setup]]` of forwarding", "forwarding", "SetUp"),
+    ("`[[set-up]]` of forwarding", "forwarding", "SetUp"),
     ("At the top, of bounds (`kind = \"roofline\"`)", "roofline", "Roofline"),
     ("At the top, of the loss-free receive rate (`kind = \"mlfrr\"`)", "mlfrr", "Mlfrr"),
     ("`[traffic]` of the loss-free receive rate", "mlfrr", "FluidTraffic"),

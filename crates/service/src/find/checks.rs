@@ -86,9 +86,8 @@ fn one(
 fn own_buffer(check: &Check, socket_bytes: Option<u32>) -> Option<String> {
     let (wanted, has) = (check.socket_buffer_bytes()?, socket_bytes?);
     let has_bytes = print_bytes(u64::from(has));
-    (wanted != has).then(|| {
-        format!("the service asks for a receive buffer of its own, {has_bytes}, so that socket-buffer has no effect")
-    })
+    (wanted != has)
+        .then(|| format!("the service sets its own receive buffer ({has_bytes}), so socket-buffer has no effect"))
 }
 
 /// Predicts the cliff of a check; otherwise returns why it cannot be predicted.
@@ -150,7 +149,7 @@ fn searched(
 mod tests {
     use super::*;
     use crate::bench::{Metered, Spec};
-    use crate::requester::Report;
+    use crate::requester::{Counts, Report};
     use netcliff_core::service::{Gives, ServiceTrial};
 
     /// A service with this capacity; the requester offers at most 90 k/s.
@@ -159,10 +158,14 @@ mod tests {
     impl Bench for Fake {
         fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
             let requests = (spec.rate_rps * spec.window_s) as u64;
-            let mut report = Report { requests, window_s: spec.window_s, ..Report::default() };
-            report.answers = ((self.0 * spec.window_s) as u64).min(requests);
-            report.times.record_n_ns(1_000_000, report.answers);
-            report.in_time = ((90e3 * spec.window_s) as u64).min(requests);
+            let mut counts = Counts { requests, ..Counts::default() };
+            counts.answers = ((self.0 * spec.window_s) as u64).min(requests);
+            counts.times.record_n_ns(1_000_000, counts.answers);
+            let in_time = ((90e3 * spec.window_s) as u64).min(requests);
+            let mut report = Report { counts, in_time, window_s: spec.window_s, ..Report::default() };
+            if in_time < requests {
+                std::mem::swap(&mut report.counts, &mut report.excluded);
+            }
             Ok((report, None))
         }
     }

@@ -112,21 +112,21 @@ impl<'a> Real<'a> {
         let testbed = match (running, &agent) {
             (Some(_), Some(agent)) => {
                 format!(
-                    "the service where it runs, metered by the agent {}; requester on CPU {}",
+                    "a running service at its own address, metered by the agent {}; requester on CPU {}",
                     agent.peer(),
                     rig.sender_cpu
                 )
             }
-            (Some(_), None) => format!("the service where it runs; requester on CPU {}", rig.sender_cpu),
+            (Some(_), None) => format!("a running service at its own address; requester on CPU {}", rig.sender_cpu),
             (None, _) => rig.describe_as("requester", "service"),
         };
         let gaps = workload.gaps(options.arrivals);
         let how = match &gaps {
             Gaps::Drawn(Arrivals::Poisson) => None,
             Gaps::Drawn(Arrivals::Constant) => Some("equal gaps"),
-            Gaps::Captured(_) => Some("the capture's gaps, to scale"),
+            Gaps::Captured(_) => Some("the capture's gaps, scaled to the load"),
         };
-        let how = how.map(|how| format!("requests came with {how}; predictions are for Poisson times"));
+        let how = how.map(|how| format!("requests were sent with {how}; predictions assume Poisson arrivals"));
         let notes = how.into_iter().chain(workload.notes.iter().cloned()).collect();
         let summary = ServiceSummary {
             address: to.to_string(),
@@ -216,7 +216,7 @@ impl<'a> Real<'a> {
                 }
                 if !service.is_isolated() {
                     self.notes.push(
-                        "PID namespaces are not permitted here: what the service cuts loose from itself may go on after the run"
+                        "PID namespaces are not permitted here: processes that the service detaches may keep running after the run"
                             .to_owned(),
                     );
                 }
@@ -422,6 +422,10 @@ impl<'a> Real<'a> {
         let counts = counts?;
         let loaded_s = load.warm_up_s + load.window_s;
         report.saturated = counts.least_used_s >= SATURATED * loaded_s;
+        if report.saturated {
+            // The service would have lost the requests of a burst in any case.
+            report = report.whole();
+        }
         report.others = (counts.others_s / loaded_s.max(1e-9)).clamp(0.0, 1.0);
         if let Some(Metering::Here(meter)) = &self.meter {
             let window_ns = report.opened_ns..report.opened_ns + (report.window_s * 1e9) as u64;

@@ -403,7 +403,7 @@ impl Engine<'_> {
         };
         while !rest.is_empty() {
             let Some(front) = self.connections[place].asked.front().copied() else {
-                return self.fail(trial, place, "the service answered what was not asked");
+                return self.fail(trial, place, "the service sent an answer to no request");
             };
             let workload = &self.requester.workload;
             match workload.protocol.of_stream(&workload.messages[front.message], rest) {

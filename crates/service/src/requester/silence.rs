@@ -4,6 +4,7 @@
 use netcliff_core::verdict::LATE_NS;
 
 use super::Window;
+use super::delays::Delays;
 use crate::pauses::LEAST_SILENCE_S;
 
 /// Shortest silence that is recorded (ns).
@@ -56,13 +57,14 @@ impl Silence {
     }
 
     /// The parts of the silences within the window: (time from the window's opening to the start, length) (s).
-    pub(super) fn within(&self, window: &Window) -> Vec<(f64, f64)> {
+    pub(super) fn within(&self, window: &Window, delays: &Delays) -> Vec<(f64, f64)> {
         let part = |(from_ns, length_ns): &(u64, u64)| {
             let (from_ns, to_ns) = ((*from_ns).max(window.opens_ns), (from_ns + length_ns).min(window.closes_ns));
             let length_ns = to_ns.checked_sub(from_ns).filter(|length_ns| *length_ns > LEAST_NS)?;
             Some(((from_ns - window.opens_ns) as f64 * 1e-9, length_ns as f64 * 1e-9))
         };
-        self.all.iter().filter_map(part).collect()
+        let counts = |(from_ns, length_ns): &&(u64, u64)| !delays.overlap(*from_ns, from_ns + length_ns);
+        self.all.iter().filter(counts).filter_map(part).collect()
     }
 }
 
@@ -74,7 +76,7 @@ mod tests {
     const WINDOW: Window = Window { begins_ns: 0, opens_ns: 100 * MS, closes_ns: 200 * MS };
 
     fn within(silence: &Silence) -> Vec<(f64, f64)> {
-        silence.within(&WINDOW)
+        silence.within(&WINDOW, &Delays::default())
     }
 
     #[test]

@@ -100,8 +100,8 @@ fn requester(to: SocketAddr, spec: &str, by: Option<&str>) -> Requester {
 
 /// The counts of a trial as text, without histograms.
 fn shown(report: &Report) -> String {
-    let (wrong, late, failure) = (report.wrong_answers, report.late_answers, &report.failure);
-    format!("requests {} answers {} wrong {wrong} late {late} {failure:?}", report.requests, report.answers)
+    let Counts { requests, answers, wrong_answers, late_answers, .. } = report.counts;
+    format!("requests {requests} answers {answers} wrong {wrong_answers} late {late_answers} {:?}", report.failure)
 }
 
 fn load(rate_rps: f64) -> Load {
@@ -110,14 +110,14 @@ fn load(rate_rps: f64) -> Load {
 
 /// Repeats a trial until one is `undisturbed`: on a busy machine requester or service may get no CPU for half a second.
 fn repeated(requester: &Requester, load: &Load, undisturbed: impl Fn(&Report) -> bool) -> Report {
-    let trial = || Some(requester.trial(load).unwrap()).filter(&undisturbed);
+    let trial = || Some(requester.trial(load).unwrap().whole()).filter(&undisturbed);
     netcliff_testkit::retried(5, "disturbed trials", trial)
 }
 
 /// A trial whose requests were all sent. A requester that gets no CPU at the end of the window does not send the
 /// requests that are due then.
 fn whole(requester: &Requester, load: &Load) -> Report {
-    repeated(requester, load, |report| report.offered == report.requests)
+    repeated(requester, load, |report| report.offered == report.counts.requests)
 }
 
 #[test]
@@ -125,9 +125,14 @@ fn answers_of_many_under_way_find_their_requests() {
     let requester = requester(udp(|_| Does::Answers), "udp:00000000aabb", Some("0:4"));
     requester.ask_once(false).unwrap();
     // All requests of a trial fit into one socket's buffer, so that none is dropped while a thread waits for a CPU.
-    let quick = |report: &Report| report.times.quantile_s(0.5).unwrap() < 0.05;
-    let report = repeated(&requester, &load(400.0), |report| report.offered == report.requests && quick(report));
-    assert_eq!((report.requests, report.answers, report.unanswered()), (160, 160, 0), "{}", shown(&report));
+    let quick = |report: &Report| report.counts.times.quantile_s(0.5).unwrap() < 0.05;
+    let report = repeated(&requester, &load(400.0), |report| report.offered == report.counts.requests && quick(report));
+    assert_eq!(
+        (report.counts.requests, report.counts.answers, report.counts.unanswered()),
+        (160, 160, 0),
+        "{}",
+        shown(&report)
+    );
     assert!(quick(&report), "{}", shown(&report));
     assert!(
         report.failure.is_none() && report.missed == 0 && report.busy > 0.0 && report.busy < 1.0,
@@ -141,7 +146,12 @@ fn what_is_not_answered_is_lost() {
     let every_fifth = |n: usize| if n.is_multiple_of(5) { Does::Nothing } else { Does::Answers };
     let requester = Requester { timeout_ns: 1_000_000_000, ..requester(udp(every_fifth), "udp:00000000", Some("0:4")) };
     let report = whole(&requester, &load(500.0));
-    assert_eq!((report.requests, report.unanswered(), report.wrong_answers), (200, 40, 0), "{}", shown(&report));
+    assert_eq!(
+        (report.counts.requests, report.counts.unanswered(), report.counts.wrong_answers),
+        (200, 40, 0),
+        "{}",
+        shown(&report)
+    );
     // Datagrams without a number: a port whose answer is missing is replaced by another port.
     let without = Requester {
         connections: 40,
@@ -149,8 +159,8 @@ fn what_is_not_answered_is_lost() {
         workload: super::tests::requester(requester.to, "udp:00", None).workload,
         ..requester
     };
-    let report = repeated(&without, &load(1000.0), |report| report.unanswered() == 80);
-    assert_eq!(report.unanswered(), 80, "{}", shown(&report));
+    let report = repeated(&without, &load(1000.0), |report| report.counts.unanswered() == 80);
+    assert_eq!(report.counts.unanswered(), 80, "{}", shown(&report));
     assert!(report.opened >= 120, "{}", report.opened);
 }
 
@@ -170,8 +180,8 @@ fn requests_that_wait_for_a_slow_one_count_as_slow() {
     let requester = requester(to, "http:/", None);
     let report = whole(&requester, &load(1000.0));
     // Of the 400 requests, 60 are due in each stop; they wait for the end of the stop, from 60 ms down to 0.
-    let slow = report.slower_than(0.02);
-    assert_eq!((report.requests, report.answers), (400, 400));
+    let slow = report.counts.slower_than(0.02);
+    assert_eq!((report.counts.requests, report.counts.answers), (400, 400));
     // At least half of the 60 requests of one stop are slower than 20 ms; on a busy machine there are more.
     assert!(slow >= 30, "{slow}");
 }
@@ -183,7 +193,7 @@ fn errors_are_counted_apart_and_closed_connections_are_opened_again() {
     // There is no warm-up, because a busy service might count the last requests of a warm-up after the first requests
     // of the window.
     let report = whole(&requester, &Load { warm_up_s: 0.0, ..load(1000.0) });
-    assert_eq!((report.wrong_answers, report.answers), (100, 300), "{}", shown(&report));
+    assert_eq!((report.counts.wrong_answers, report.counts.answers), (100, 300), "{}", shown(&report));
     assert!(accepted.load(Ordering::Relaxed) >= 40 && report.failure.is_none(), "{}", shown(&report));
 }
 
@@ -192,7 +202,7 @@ fn a_connection_for_each_request() {
     let (to, accepted) = http(usize::MAX, |_| Does::Answers);
     let requester = Requester { new_connections: true, connections: 16, ..requester(to, "http:/", None) };
     let report = whole(&requester, &load(500.0));
-    assert_eq!((report.requests, report.answers), (200, 200), "{}", shown(&report));
+    assert_eq!((report.counts.requests, report.counts.answers), (200, 200), "{}", shown(&report));
     assert!(accepted.load(Ordering::Relaxed) >= 200);
 }
 
@@ -206,17 +216,17 @@ fn overload_is_seen_by_connections_too() {
         Does::Answers
     });
     let requester = Requester { timeout_ns: 100_000_000, ..requester(to, "http:/", None) };
-    let report = requester.trial(&load(1000.0)).unwrap();
-    assert!(report.requests == 400 && report.answers < 330, "{}", shown(&report));
-    assert!(report.late_answers + report.unanswered() > 70, "{}", shown(&report));
-    assert!(report.void(report.unanswered(), false).is_none() || report.late > 0);
+    let report = requester.trial(&load(1000.0)).unwrap().whole();
+    assert!(report.counts.requests == 400 && report.counts.answers < 330, "{}", shown(&report));
+    assert!(report.counts.late_answers + report.counts.unanswered() > 70, "{}", shown(&report));
+    assert!(report.void().is_none() || report.late > 0);
 }
 
 #[test]
 fn a_requester_that_falls_behind_makes_a_trial_void() {
     let requester = requester(udp(|_| Does::Answers), "udp:00000000", Some("0:4"));
     let report = requester.trial(&Load { window_s: 0.2, ..load(2e7) }).unwrap();
-    assert!(matches!(report.void(report.unanswered(), false), Some(Void::SenderTooSlow { .. })), "{}", report.in_time);
+    assert!(matches!(report.void(), Some(Void::SenderTooSlow { .. })), "{}", report.in_time);
 }
 
 /// A datagram that is too short for a number precedes the answer: each datagram is parsed separately.
@@ -252,8 +262,8 @@ fn nobody_there_is_an_error_with_the_address() {
 fn late_answers_are_told_from_missing_ones() {
     let slow = |n: usize| if n == 50 { Does::Takes(Duration::from_millis(250)) } else { Does::Answers };
     let requester = Requester { timeout_ns: 100_000_000, ..requester(udp(slow), "udp:00000000", Some("0:4")) };
-    let report = requester.trial(&load(500.0)).unwrap();
-    assert!(report.late_answers > 50 && report.unanswered() < 5, "{}", shown(&report));
+    let report = requester.trial(&load(500.0)).unwrap().whole();
+    assert!(report.counts.late_answers > 50 && report.counts.unanswered() < 5, "{}", shown(&report));
 }
 
 /// An HTTPS service with a certificate for service.test. It answers each request, and closes a connection after its
@@ -311,7 +321,7 @@ fn encrypted_connections_are_asked_as_others_are() {
     let kept = with(https(usize::MAX), &insecure);
     kept.ask_once(false).unwrap();
     let report = whole(&kept, &load(200.0));
-    assert_eq!((report.requests, report.answers, report.opened), (80, 80, 4), "{}", shown(&report));
+    assert_eq!((report.counts.requests, report.counts.answers, report.opened), (80, 80, 4), "{}", shown(&report));
     let closed = whole(&with(https(10), &insecure), &load(200.0));
     assert!(closed.answers == 80 && closed.opened >= 8, "{} opened {}", shown(&closed), closed.opened);
     // The handshake of TLS 1.2 takes two round trips.
@@ -320,7 +330,7 @@ fn encrypted_connections_are_asked_as_others_are() {
     assert_eq!(whole(&older, &load(200.0)).answers, 80);
     let fresh = Requester { new_connections: true, ..with(https(usize::MAX), &insecure) };
     let report = whole(&fresh, &load(100.0));
-    assert!(report.answers == 40 && report.opened >= 40, "{} opened {}", shown(&report), report.opened);
+    assert!(report.counts.answers == 40 && report.opened >= 40, "{} opened {}", shown(&report), report.opened);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(super) fn stream(flow: &mut Flow<'_>, socket: &Socket) -> Ended {
         let mut taken = 0;
         while have - taken >= response {
             let Some(began_ns) = sent_ns.pop_front() else {
-                return Some("the far end answered what was not asked".into());
+                return Some("the far end sent an answer to no request".into());
             };
             if flow.window.holds(now_ns) {
                 flow.count(began_ns, now_ns);

@@ -139,7 +139,7 @@ impl Loop<'_, '_, '_> {
         self.have += bytes;
         let mut taken = 0;
         while self.have - taken >= response {
-            let asked = self.waiting.pop_front().ok_or("the far end answered what was not asked")?;
+            let asked = self.waiting.pop_front().ok_or("the far end sent an answer to no request")?;
             self.count(&asked, taken, now_ns);
             taken += response;
         }

@@ -197,11 +197,11 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
         ));
     }
     page.block(&lines.join("\n"));
-    page.paragraph(
-        2,
-        Tone::Faint,
-        "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host per KiB moved (means of the repeats); retr: TCP segments retransmitted; lost: share of the datagrams",
+    let lost = if datagrams { "lost: share of the datagrams" } else { "retr: TCP segments retransmitted" };
+    let about = format!(
+        "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host per KiB moved (means of the repeats); {lost}"
     );
+    page.paragraph(2, Tone::Faint, &about);
 }
 
 /// A figure of a repeat.
