@@ -3,7 +3,7 @@
 use netcliff_core::Figure;
 use netcliff_core::service::{ServiceSearch, ServiceTrial, TrialPurpose};
 use netcliff_mlrsearch::mlr::{self, Mlr};
-use netcliff_mlrsearch::trial::{Answer, Range, Trial};
+use netcliff_mlrsearch::trial::{Range, Trial};
 use netcliff_mlrsearch::{Goal, Searched};
 use netcliff_stats as stats;
 
@@ -67,8 +67,10 @@ pub struct Judging {
 /// The measured cliff.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cliff {
-    /// The cliff (requests/s); `None`: no load kept the promise.
+    /// The cliff without pauses of the service's CPUs (requests/s); `None`: no load kept the promise.
     pub figure: Option<Figure>,
+    /// The cliff with these pauses (requests/s); `None`: there were no pauses, or the trials do not determine it.
+    pub with_pauses: Option<Figure>,
     /// True: `figure` is only a lower limit, because too few searches found a load that broke the promise.
     pub lower_limit: bool,
     /// The searches.
@@ -148,7 +150,7 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
         let mut ask = |duration_s: f64, load_pps: f64| {
             let seen = conductor.one(TrialPurpose::Search, load_pps, duration_s)?;
             let (sent, lost) = (seen.report.counts.requests, seen.judged.lost);
-            Ok::<_, FindError>(Answer::of(Trial { load_pps, duration_s, sent, lost }, seen.void.as_ref()))
+            Ok::<_, FindError>(seen.report.answer(Trial { load_pps, duration_s, sent, lost }))
         };
         searched.push(mlr::search(&mlr, &mut ask)?);
     }
@@ -185,10 +187,15 @@ fn summary(searched: &[Searched], trials: &[ServiceTrial], judging: &Judging) ->
         // In at least half of the searches no load broke the promise, so the cliff is only a lower limit.
         _ => (lowest.map(Figure::exact), true),
     };
-    let counts = |trial: &&ServiceTrial| trial.void.is_none() && trial.window_s == judging.trial_s;
-    let counted: Vec<_> = trials.iter().filter(counts).map(|trial| (trial.rate_rps, !trial.kept)).collect();
-    let figure = stats::isotonic::crossing(&counted, judging.exceed).filter(|_| !lower_limit).or(figure);
-    Cliff { figure, lower_limit: lower_limit && figure.is_some(), searches }
+    let estimate = |kept: fn(&ServiceTrial) -> bool| {
+        let counts = |trial: &&ServiceTrial| trial.void.is_none() && trial.window_s == judging.trial_s;
+        let counted: Vec<_> = trials.iter().filter(counts).map(|trial| (trial.rate_rps, !kept(trial))).collect();
+        stats::isotonic::crossing(&counted, judging.exceed)
+    };
+    let figure = estimate(|trial| trial.kept).filter(|_| !lower_limit).or(figure);
+    let with_pauses = trials.iter().any(|trial| trial.kept_with_pauses.is_some());
+    let with_pauses = with_pauses.then(|| estimate(|trial| trial.kept_with_pauses.unwrap_or(trial.kept))).flatten();
+    Cliff { figure, with_pauses, lower_limit: lower_limit && figure.is_some(), searches }
 }
 
 #[cfg(test)]
@@ -230,7 +237,7 @@ mod tests {
             let in_time = ((self.requester_rps * spec.window_s) as u64).min(requests);
             let mut report = Report { counts, others, in_time, window_s: spec.window_s, ..Report::default() };
             if in_time < requests || self.delayed_rps.contains(&spec.rate_rps) {
-                std::mem::swap(&mut report.counts, &mut report.excluded);
+                report.excluded = std::mem::take(&mut report.counts).requests;
             }
             Ok((report, None))
         }
