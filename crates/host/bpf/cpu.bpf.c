@@ -149,8 +149,8 @@ struct cpu_pauses {
 	__u64 count;
 	/* Shortest pause here; 0: PAUSE_NS. */
 	__u64 shortest;
-	/* Not 0: tasks are taken to be interrupted more often than every PAUSE_NS; written by userspace. */
-	__u64 all_tasks;
+	/* Not 0: records all times without a transition while the CPU is idle or runs a watched task; written by userspace. */
+	__u64 all_gaps;
 	struct pause ring[PAUSES];
 };
 
@@ -198,9 +198,9 @@ static __always_inline struct cpu_state *this_cpu(void)
 }
 
 /*
- * Records a pause if the CPU showed no transition for longer than the class that ran can take. A task has no longest time: its stretch
- * counts only from its last own heartbeat on. With `all_tasks`, a stretch of the idle task or of a watched task counts in any case: its
- * reader knows when interrupts were due (crates/service/src/pauses.rs).
+ * Records a pause if the CPU made no transition for longer than the class that ran can take. A task has no longest time: only the time
+ * since its last own heartbeat counts. With `all_gaps`, the whole time counts, also if the task's heartbeats show that the CPU ran: the
+ * reader knows when an interrupt was due (crates/service/src/requester/log.rs), which the hypervisor may also deliver late.
  */
 static __always_inline void note_pause(__u64 class, struct cpu_state *s, __u64 last, __u64 now)
 {
@@ -211,10 +211,12 @@ static __always_inline void note_pause(__u64 class, struct cpu_state *s, __u64 l
 		return;
 	p = &pauses[cpu];
 	if (class == IDLE || class == TASK_WATCHED) {
-		if (s->alive < s->switched && !p->all_tasks)
-			return;
-		if (s->alive > last)
-			last = s->alive;
+		if (!p->all_gaps) {
+			if (s->alive < s->switched)
+				return;
+			if (s->alive > last)
+				last = s->alive;
+		}
 	} else if (class == UNKNOWN || class == TASK_OTHER || class == SOFT_NET_TX || class == SOFT_OTHER) {
 		return;
 	}

@@ -3,9 +3,9 @@
 //! Each trial has a highest load at which its pauses lose no more than is promised. The cliff is the quantile of these
 //! loads that belongs to the share of failing trials that a search allows.
 //!
-//! In a pause the service does not run, and packets wait in its socket. The receive backlog fills only if the CPU
-//! itself is paused, which comes from outside the host: while another program has the CPU, softirqs go on. The eBPF meter
-//! tells these apart: the CPU itself was paused if it made no transition for
+//! In a pause the service does not run, and packets wait in its socket. The receive backlog fills only if the hypervisor
+//! has the CPU or delivers its interrupts late: while another program has the CPU, softirqs go on. The eBPF meter tells
+//! these apart: the CPU itself was paused if it made no transition for
 //! [`PAUSE_NS`](netcliff_host::cpu::heartbeat::PAUSE_NS) although a request was sent, which interrupts it. Without this
 //! meter, and if the service is on another host, each pause counts as a pause of the service alone.
 //!

@@ -264,7 +264,7 @@ impl<'a> Real<'a> {
         let Some(Metering::Here(meter)) = &self.meter else { return };
         for (cpu, heartbeat) in meter.heartbeats() {
             if interrupted {
-                heartbeat.record_all_tasks();
+                heartbeat.record_all_gaps();
             }
             if !awake {
                 continue;
