@@ -180,8 +180,9 @@ impl Heartbeat {
     }
 
     /// Makes the programs record each time of more than [`PAUSE_NS`] without a transition while the CPU is idle or runs a
-    /// watched task, whether this task beats or not. Such a time is a pause only if an interrupt was due: the CPU did not
-    /// run, or the hypervisor delivered the interrupt late. Without programs, nothing changes.
+    /// watched task, whether this task beats or not, and each such time between two NET_RX softirqs if the CPU is idle at
+    /// its end. Such a time is a pause only if an interrupt was due: the CPU did not run, or the hypervisor delivered the
+    /// interrupt late. Without programs, nothing changes.
     pub fn record_all_gaps(&self) {
         if let Some(shared) = self.0.as_ref().and_then(|inner| inner.shared.as_ref()) {
             shared.word(|words| words.all_gaps).store(1, Ordering::Relaxed);
