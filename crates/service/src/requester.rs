@@ -168,7 +168,7 @@ pub struct Report {
     pub paused_s: f64,
     /// Delays between a request's due time and its handling by the requester.
     pub lateness: Latency,
-    /// Requests that were handled more than [`LATE_NS`] after they were due.
+    /// Requests that were handled more than [`LATE_NS`](netcliff_core::verdict::LATE_NS) after they were due.
     pub late: u64,
     /// Requests that were handled at most `IN_TIME_NS` after they were due.
     pub in_time: u64,

@@ -258,12 +258,12 @@ impl<'a> Real<'a> {
         self.meter = Some(Metering::Here(meter));
     }
 
-    /// Prepares the service's CPUs for trials. `awake`: keeps them from halting, as far as possible. `interrupted`: each
-    /// request interrupts one of them, so that its pauses are visible whatever it runs.
-    fn prepare_cpus(&mut self, awake: bool, interrupted: bool) {
+    /// Prepares the service's CPUs for trials. `awake`: keeps them from halting, as far as possible. `steered`: each request
+    /// interrupts the CPU under test, so that this CPU's pauses are visible whatever it runs.
+    fn prepare_cpus(&mut self, awake: bool, steered: bool) {
         let Some(Metering::Here(meter)) = &self.meter else { return };
         for (cpu, heartbeat) in meter.heartbeats() {
-            if interrupted {
+            if steered && cpu == self.rig.host_cpu {
                 heartbeat.record_all_gaps();
             }
             if !awake {
