@@ -130,8 +130,11 @@ mod tests {
     fn the_interval_contains_the_true_load() {
         let mut chance = Chance::new(2);
         let mut covered = |_: i32| {
-            let trials: Vec<(f64, bool)> =
-                (0..60).map(|_| 100.0 * chance.uniform()).map(|load| (load, chance.uniform() < load / 100.0)).collect();
+            let mut trial = |_: i32| {
+                let load = 100.0 * chance.uniform();
+                (load, chance.uniform() < load / 100.0)
+            };
+            let trials: Vec<(f64, bool)> = (0..60).map(&mut trial).collect();
             let ends = crossing(&trials, 0.5).unwrap().interval.unwrap();
             ends.low <= 50.0 && 50.0 <= ends.high
         };
