@@ -163,7 +163,7 @@ pub struct FindArgs {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub service: super::ServiceArgs,
-    /// Whether the CPU of the host under test may halt when idle; a short trial compares with the other setting
+    /// Whether the CPU under test may halt when idle; a short trial shows the difference
     #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,
     /// How CPU time is measured
