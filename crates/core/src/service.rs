@@ -22,9 +22,14 @@ pub struct ServiceFinding {
     pub promise: Promise,
     /// The configuration: (name, value).
     pub asked: Vec<(String, String)>,
-    /// Highest measured load at which the promise is kept (requests/s); absent: see `missing`.
+    /// Highest measured load at which the promise is kept (requests/s), without requests that were affected by pauses of
+    /// the service's CPUs, in which another program or the hypervisor had them; absent: see `missing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_rps: Option<Figure>,
+    /// The same with these requests; absent: there were no such pauses, they are not visible, or the trials do not
+    /// determine it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cliff_with_pauses_rps: Option<Figure>,
     /// True: no higher load was judged, so that the cliff is a lower limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_limit: bool,
@@ -217,15 +222,22 @@ pub struct ServiceTrial {
     pub wrong_answers: u64,
     /// Requests of the window that were not answered.
     pub unanswered: u64,
-    /// Requests of the window that do not count: the requester itself was delayed when they were due, or its burst after
-    /// such a delay may have affected them. Absent: 0.
+    /// Requests of the window that do not count: a delay of the requester or a pause of the service's CPUs affected them,
+    /// or the burst after it. Absent: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded: u64,
+    /// Length of the pauses of the service's CPUs (s), in which another program or the hypervisor had them; absent: 0, or
+    /// unknown.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub paused_s: f64,
     /// Response times; absent without answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<ResponseTimes>,
     /// True: the promise was kept.
     pub kept: bool,
+    /// Whether it was also kept with requests that were affected by pauses of the service's CPUs; absent: as `kept`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_with_pauses: Option<bool>,
     /// Why the trial does not count, one sentence; absent: it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
@@ -243,6 +255,10 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+fn is_no_time(time_s: &f64) -> bool {
+    *time_s == 0.0
+}
+
 impl ServiceTrial {
     /// Share of the requests without a correct answer in time; 0 without requests.
     pub fn loss(&self) -> f64 {
@@ -255,8 +271,11 @@ impl ServiceTrial {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServicePrediction {
-    /// Highest load that would keep the promise (requests/s).
+    /// Highest load that would keep the promise (requests/s), without pauses of the service's CPUs.
     pub cliff_rps: Figure,
+    /// The same with these pauses; absent: there were none, or they are not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_pauses_rps: Option<Figure>,
     /// Load at which the busiest CPU has no idle time, whatever the promise (requests/s).
     pub capacity_rps: Figure,
     /// How the cliff was computed, one sentence.
@@ -341,6 +360,9 @@ pub struct ServiceCheck {
     /// Highest measured load at which the promise is kept (requests/s); absent: see `unmeasured`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_rps: Option<Figure>,
+    /// The same with requests that were affected by pauses of the service's CPUs; absent: as in the finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cliff_with_pauses_rps: Option<Figure>,
     /// True: no higher load was judged, so that the cliff is a lower limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_limit: bool,
@@ -455,6 +477,8 @@ mod tests {
             wrong_answers: 4,
             unanswered: 3,
             excluded: 0,
+            paused_s: 0.0,
+            kept_with_pauses: None,
             times: None,
             kept: false,
             void: None,

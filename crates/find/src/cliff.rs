@@ -20,7 +20,7 @@ use netcliff_core::verdict::VoidReason;
 use netcliff_mlrsearch::mlr::{self, Mlr};
 use netcliff_mlrsearch::trial::{Answer, Range};
 use netcliff_mlrsearch::{End, Found, Goal, Searched};
-use netcliff_stats::{self as stats, Bracketed, isotonic};
+use netcliff_stats::{self as stats, Bracketed, quantile};
 use netcliff_trial::bench::{Bench, Observation};
 use netcliff_trial::trial::{TrialError, TrialShape, TrialSpec};
 use open::{end, open};
@@ -270,7 +270,8 @@ impl Cliffs {
     /// The interval over the searches for the cliff including disturbances. If they differ from the searches for the
     /// host's own cliff, the interval is widened to the likelihood interval of all trials, and its middle is moved into
     /// that interval: with pauses, passing is a matter of chance over a wide range of loads, and searches end close to
-    /// where they began. The confidence is 0 (unknown) if the trials do not determine such an interval.
+    /// where they began. Its confidence is then unknown (0), because the likelihood assumes a logistic curve, and with
+    /// pauses the share of failing trials does not follow one.
     fn over_experienced(&self) -> Option<Bracketed> {
         let over = over(&self.experienced)?;
         if self.experienced == self.own {
@@ -285,13 +286,15 @@ impl Cliffs {
                 Answer::Void { .. } => None,
             })
             .collect();
-        let likely = isotonic::crossing(&valid, goal.exceed_ratio).and_then(|figure| figure.interval);
+        let likely = quantile::of(&valid, goal.exceed_ratio, over.confidence);
         let Some(likely) = likely else { return Some(Bracketed { confidence: 0.0, ..over }) };
+        let wider = |a: Option<f64>, b: Option<f64>, of: fn(f64, f64) -> f64| Some(of(a?, b?));
+        let into = |value: f64| value.max(likely.low.unwrap_or(0.0)).min(likely.high.unwrap_or(f64::INFINITY));
         Some(Bracketed {
-            value: over.value.map(|value| value.clamp(likely.low, likely.high)),
-            low: over.low.map(|low| low.min(likely.low)),
-            high: over.high.map(|high| high.max(likely.high)),
-            confidence: over.confidence.min(likely.confidence),
+            value: over.value.map(into),
+            low: wider(over.low, likely.low, f64::min),
+            high: wider(over.high, likely.high, f64::max),
+            confidence: 0.0,
         })
     }
 }

@@ -118,6 +118,8 @@ struct cpu_state {
 	__u64 hard_depth;
 	__u64 hard_exit;
 	__u64 soft_exit;
+	/* When the last NET_RX softirq ended. */
+	__u64 rx_exit;
 	__u64 origin;
 	__u64 rx_origin[ORIGINS];
 	__u64 polls[PLACES];
@@ -149,8 +151,11 @@ struct cpu_pauses {
 	__u64 count;
 	/* Shortest pause here; 0: PAUSE_NS. */
 	__u64 shortest;
-	/* Not 0: tasks are taken to be interrupted more often than every PAUSE_NS; written by userspace. */
-	__u64 all_tasks;
+	/*
+	 * Not 0: records all times without a transition while the CPU is idle or runs a watched task, and all times between two NET_RX
+	 * softirqs if the CPU is idle at the end; written by userspace.
+	 */
+	__u64 all_gaps;
 	struct pause ring[PAUSES];
 };
 
@@ -197,32 +202,51 @@ static __always_inline struct cpu_state *this_cpu(void)
 	return &cpus[cpu];
 }
 
+/* Stores a time without a transition if it is long enough for a pause. */
+static __always_inline void keep_pause(struct cpu_pauses *p, __u64 from, __u64 to)
+{
+	__u64 place;
+
+	if ((__s64)(to - from) <= PAUSE_NS || to - from <= p->shortest)
+		return;
+	place = __sync_fetch_and_add(&p->count, 1) & (PAUSES - 1);
+	p->ring[place].from = from;
+	p->ring[place].to = to;
+}
+
 /*
- * Records a pause if the CPU showed no transition for longer than the class that ran can take. A task has no longest time: its stretch
- * counts only from its last own heartbeat on. With `all_tasks`, a stretch of the idle task or of a watched task counts in any case: its
- * reader knows when interrupts were due (crates/service/src/pauses.rs).
+ * Records a pause if the CPU made no transition for longer than the class that ran can take. A task has no longest time: only the time
+ * since its last own heartbeat counts. With `all_gaps`, the whole time counts, also if the task's heartbeats show that the CPU ran: the
+ * reader knows when an interrupt was due (crates/service/src/requester/log.rs), which the hypervisor may also deliver late.
  */
 static __always_inline void note_pause(__u64 class, struct cpu_state *s, __u64 last, __u64 now)
 {
 	struct cpu_pauses *p;
-	__u64 cpu = bpf_get_smp_processor_id(), place;
+	__u64 cpu = bpf_get_smp_processor_id();
 
 	if (cpu >= MAX_CPUS)
 		return;
 	p = &pauses[cpu];
 	if (class == IDLE || class == TASK_WATCHED) {
-		if (s->alive < s->switched && !p->all_tasks)
-			return;
-		if (s->alive > last)
-			last = s->alive;
+		if (!p->all_gaps) {
+			if (s->alive < s->switched)
+				return;
+			if (s->alive > last)
+				last = s->alive;
+		}
 	} else if (class == UNKNOWN || class == TASK_OTHER || class == SOFT_NET_TX || class == SOFT_OTHER) {
 		return;
 	}
-	if ((__s64)(now - last) <= PAUSE_NS || now - last <= p->shortest)
-		return;
-	place = __sync_fetch_and_add(&p->count, 1) & (PAUSES - 1);
-	p->ring[place].from = last;
-	p->ring[place].to = now;
+	keep_pause(p, last, now);
+}
+
+/* A NET_RX softirq begins although the CPU was idle since the last one: its interrupt may be late. */
+static __always_inline void note_late_interrupt(struct cpu_state *s, __u64 now)
+{
+	__u64 cpu = bpf_get_smp_processor_id();
+
+	if (cpu < MAX_CPUS && s->rx_exit && pauses[cpu].all_gaps)
+		keep_pause(&pauses[cpu], s->rx_exit, now);
 }
 
 /* A task that is neither watched nor the network's gave the CPU back; 0: it is not known any more who that was. */
@@ -406,6 +430,8 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 			s->rx_origin[s->origin]++;
 		begin_poll(s, s->ns[SOFT_NET_RX]);
 		s->poll_kind = s->task == IDLE ? FIRST_FROM_IDLE : FIRST_FROM_BUSY;
+		if (s->task == IDLE)
+			note_late_interrupt(s, now);
 	} else if (vector == NET_TX_SOFTIRQ) {
 		class = SOFT_NET_TX;
 	}
@@ -423,8 +449,10 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 	if (!s || !s->soft)
 		return 0;
 	s->soft_exit = charge(s);
-	if (s->soft == SOFT_NET_RX)
+	if (s->soft == SOFT_NET_RX) {
 		s->tail_ns += s->ns[SOFT_NET_RX] - s->poll_mark;
+		s->rx_exit = s->soft_exit;
+	}
 	s->soft = 0;
 	s->running = s->task;
 	return 0;

@@ -2,7 +2,7 @@
 //! trial.
 
 use netcliff_core::service::{Promise, ResponseTimes, ServiceTrial, TrialPurpose};
-use netcliff_core::verdict::Void;
+use netcliff_core::verdict::VoidReason;
 use netcliff_host::cpu::CpuSplit;
 
 use crate::error::FindError;
@@ -104,7 +104,7 @@ pub struct Seen {
     /// Whether the trial kept the promise, and its losses.
     pub judged: Judged,
     /// Why the trial does not count; `None`: it counts.
-    pub void: Option<Void>,
+    pub void: Option<VoidReason>,
     /// Activity of the CPUs, if it was measured.
     pub metered: Option<Metered>,
 }
@@ -151,14 +151,13 @@ impl<'a> Conductor<'a> {
     }
 
     /// Pauses of the service in the valid trials of length `window_s` (s) at loads up to `most_rps`. The usual time of an
-    /// answer, which is no pause, is that of the trial with the fastest answers, because queues make others slower. `cpu`:
-    /// the CPU that does the service's work; `None`: several CPUs do.
-    pub fn pauses(&self, window_s: f64, most_rps: f64, cpu: Option<usize>) -> Pauses {
+    /// answer, which is no pause, is that of the trial with the fastest answers, because queues make others slower.
+    pub fn pauses(&self, window_s: f64, most_rps: f64) -> Pauses {
         let counts =
             |trial: &ServiceTrial| trial.void.is_none() && trial.window_s == window_s && trial.rate_rps <= most_rps;
         let all = || self.trials.iter().zip(&self.silences).filter(|(trial, _)| counts(trial));
         let usual_s = all().filter_map(|(trial, _)| Some(trial.times?.p90_s)).reduce(f64::min);
-        Pauses::of(all().map(|(_, silences)| silences.of_cpu(cpu)), window_s).after(usual_s.unwrap_or(0.0))
+        Pauses::of(all().map(|(_, silences)| silences.clone()), window_s).after(usual_s.unwrap_or(0.0))
     }
 
     /// The promise that trials must keep.
@@ -190,7 +189,7 @@ impl<'a> Conductor<'a> {
         let (report, metered) = self.bench.trial(&spec)?;
         let judged = judge(self.promise, &report.counts);
         let void = report.void();
-        let trial = described(&spec, &report, judged, void.as_ref(), metered.as_ref());
+        let trial = described(self.promise, &spec, &report, judged, metered.as_ref());
         self.observer.trial(&trial);
         self.trials.push(trial);
         self.silences.push(report.silences.clone());
@@ -198,8 +197,8 @@ impl<'a> Conductor<'a> {
     }
 
     /// Makes trials at a load until one keeps the promise, two break it, or too many are void. If the requester did not
-    /// fall behind in most void trials, but was only delayed, a higher load can be offered, and this one counts as
-    /// failed.
+    /// fall behind in most void trials, but it or the service was only delayed, a higher load can be offered, and this
+    /// one counts as failed.
     ///
     /// # Errors
     /// As [`Bench::trial`].
@@ -210,8 +209,8 @@ impl<'a> Conductor<'a> {
             match seen.void {
                 None if seen.judged.kept => return Ok(Did::Kept),
                 None => failed += 1,
-                Some(Void::SenderUneven { .. }) => delayed += 1,
-                Some(Void::SenderTooSlow { .. } | Void::SinkTooSlow { .. }) => behind += 1,
+                Some(VoidReason::SenderUneven | VoidReason::Disturbed) => delayed += 1,
+                Some(VoidReason::SenderTooSlow | VoidReason::SinkTooSlow) => behind += 1,
             }
             if failed == 2 {
                 return Ok(Did::Failed);
@@ -224,13 +223,13 @@ impl<'a> Conductor<'a> {
 }
 
 fn described(
+    promise: &Promise,
     spec: &Spec,
     report: &Report,
     judged: Judged,
-    void: Option<&Void>,
     metered: Option<&Metered>,
 ) -> ServiceTrial {
-    let Report { counts, excluded, .. } = report;
+    let Report { counts, excluded, with_pauses, .. } = report;
     let times = counts.times.summary().map(|summary| ResponseTimes {
         mean_s: summary.mean_s,
         p50_s: summary.p50_s,
@@ -248,10 +247,12 @@ fn described(
         late_answers: counts.late_answers,
         wrong_answers: counts.wrong_answers,
         unanswered: counts.unanswered(),
-        excluded: excluded.requests,
+        excluded: *excluded,
+        paused_s: report.paused_s,
         times,
         kept: judged.kept,
-        void: void.map(|void| void.reason().of("requester")),
+        kept_with_pauses: with_pauses.as_ref().map(|counts| judge(promise, counts).kept),
+        void: report.void().map(|void| void.of("requester")),
         lateness_p99_s: report.lateness.quantile_s(0.99),
         requester_busy: report.busy,
         idle: metered.and_then(Metered::idle),

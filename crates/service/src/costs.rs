@@ -359,56 +359,77 @@ impl Costs {
     /// The computed cliff of a set-up that differs from the calibrated one; otherwise the reason why it cannot be
     /// computed. A request costs what it cost in the calibrated set-up.
     pub fn predict_altered(&self, altered: &Altered, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
-        let capacity_rps = self.capacity_rps();
         let (host, scheme, slower) = self.altered(altered, goal)?;
-        let host = &host;
-        let unpaused_rps = 1.0 / (slower * self.request_s());
-        let mut found: Vec<(Figure, String)> = Vec::new();
-        if !goal.streams {
-            let loss = goal.promise.loss;
-            let (own_rps, by) = if altered.threaded {
-                // The model has no threads that poll.
-                (highest_kept(host, &scheme, unpaused_rps, Broken::Loss(loss), goal.seed)?, "simulation")
-            } else {
-                let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
-                let cliff = search.cliff(&ModelEngine::default(), host, &scheme, &traffic(), loss);
-                (cliff.map_err(|error| format!("the model: {error}"))?.pps, "the model")
-            };
-            let point_at = |host: &Host, rps: f64| Point::of(host, &scheme, &traffic(), rps);
-            let highest = goal.pauses.highest(host, point_at, (own_rps, loss), goal.seed);
-            let highest = highest.map_err(|error| format!("the simulator: {error}"))?;
-            let paused = quantile_at(&highest, goal.exceed);
-            let method = match (goal.pauses.is_empty(), altered.threaded) {
-                (true, _) => format!("by {by}"),
-                (false, false) => format!("by {by}, the measured pauses by simulation"),
-                (false, true) => format!("by {by} with the measured pauses"),
-            };
-            let how = format!("beyond it more than {} of the requests are lost, {method}", print_share(loss));
-            found.push((paused.unwrap_or(Figure::exact(own_rps)), how));
-        }
-        for limit in &goal.promise.quantiles {
-            let host = goal.pauses.on(host);
-            let within_rps = highest_kept(&host, &scheme, unpaused_rps, Broken::Late(*limit), goal.seed)?;
-            found.push((
-                Figure::exact(within_rps),
-                format!(
-                    "beyond it fewer than {} are answered within {}, by simulation",
-                    print_share(limit.quantile),
-                    print_time_s(limit.within_s)
-                ),
-            ));
-        }
-        let (cliff_rps, how) = found
-            .into_iter()
-            .min_by(|a, b| a.0.value.total_cmp(&b.0.value))
-            .ok_or("no limit of loss or response times is set")?;
+        let set_up = SetUp { host: &host, scheme: &scheme, unpaused_rps: 1.0 / (slower * self.request_s()) };
+        let unpaused = (!goal.streams).then(|| set_up.unpaused(goal)).transpose()?;
+        let (cliff_rps, how) = set_up.cliff(goal, unpaused, &goal.pauses.without_outside())?;
+        let cost = self.load_of(&self.busiest_s);
+        let with_pauses = goal.pauses.has_outside().then(|| set_up.cliff(goal, unpaused, goal.pauses)).transpose()?;
         Ok(ServicePrediction {
-            cliff_rps: widened(cliff_rps, &self.load_of(&self.busiest_s)),
-            capacity_rps,
+            cliff_rps: widened(cliff_rps, &cost),
+            with_pauses_rps: with_pauses.map(|(cliff_rps, _)| widened(cliff_rps, &cost)),
+            capacity_rps: self.capacity_rps(),
             how: format!(
                 "{how}; for one CPU that serves packets and requests in exponential times with the calibrated means"
             ),
         })
+    }
+}
+
+/// A set-up whose cliff is computed.
+struct SetUp<'a> {
+    host: &'a Host,
+    scheme: &'a Scheme,
+    /// The load that uses the CPU completely (requests/s).
+    unpaused_rps: f64,
+}
+
+/// The computed cliff without pauses (requests/s), and by what it was computed.
+type Unpaused = (f64, &'static str);
+
+impl SetUp<'_> {
+    /// The cliff of loss without pauses.
+    fn unpaused(&self, goal: &Goal<'_>) -> Result<Unpaused, String> {
+        let loss = goal.promise.loss;
+        // The model has no threads that poll.
+        if matches!(self.scheme, Scheme::Napi(napi) if napi.threaded) {
+            let rps = highest_kept(self.host, self.scheme, self.unpaused_rps, Broken::Loss(loss), goal.seed)?;
+            return Ok((rps, "simulation"));
+        }
+        let search = CliffSearch { width: WIDTH, ..CliffSearch::default() };
+        let cliff = search.cliff(&ModelEngine::default(), self.host, self.scheme, &traffic(), loss);
+        Ok((cliff.map_err(|error| format!("the model: {error}"))?.pps, "the model"))
+    }
+
+    /// The cliff with these pauses, and how it was computed: the lowest of the loads at which a part of the promise is
+    /// broken. `unpaused`: the cliff of loss without pauses; `None`: no requests are lost.
+    fn cliff(&self, goal: &Goal<'_>, unpaused: Option<Unpaused>, pauses: &Pauses) -> Result<(Figure, String), String> {
+        let mut parts: Vec<(Figure, String)> = Vec::new();
+        if let Some((own_rps, by)) = unpaused {
+            let loss = goal.promise.loss;
+            let point_at = |host: &Host, rps: f64| Point::of(host, self.scheme, &traffic(), rps);
+            let highest = pauses.highest(self.host, point_at, (own_rps, loss), goal.seed);
+            let highest = highest.map_err(|error| format!("the simulator: {error}"))?;
+            let method = match (pauses.is_empty(), by) {
+                (true, _) => format!("by {by}"),
+                (false, "simulation") => "by simulation with the measured pauses".to_owned(),
+                (false, _) => format!("by {by}, the measured pauses by simulation"),
+            };
+            let how = format!("beyond it more than {} of the requests are lost, {method}", print_share(loss));
+            parts.push((quantile_at(&highest, goal.exceed).unwrap_or(Figure::exact(own_rps)), how));
+        }
+        for limit in &goal.promise.quantiles {
+            let host = pauses.on(self.host);
+            let within_rps = highest_kept(&host, self.scheme, self.unpaused_rps, Broken::Late(*limit), goal.seed)?;
+            let how = format!(
+                "beyond it fewer than {} are answered within {}, by simulation",
+                print_share(limit.quantile),
+                print_time_s(limit.within_s)
+            );
+            parts.push((Figure::exact(within_rps), how));
+        }
+        let lowest = parts.into_iter().min_by(|a, b| a.0.value.total_cmp(&b.0.value));
+        lowest.ok_or_else(|| "no limit of loss or response times is set".to_owned())
     }
 }
 
@@ -482,6 +503,7 @@ fn highest_kept(host: &Host, scheme: &Scheme, capacity_rps: f64, part: Broken, s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pauses::Silences;
     use netcliff_core::service::QuantileLimit;
     use netcliff_host::cpu::{Counters, Method};
 
@@ -570,7 +592,8 @@ mod tests {
         assert!((host.cold_application_s / 3e-6 - 1.0).abs() < 0.1, "{host:?}");
         // A pause of 3 ms fills the socket: at a load between the two capacities it then stays full.
         let promise = Promise { loss: 1e-3, timeout_s: 0.2, quantiles: Vec::new() };
-        let pauses = Pauses::of(vec![(vec![(0.1, 3e-3)], Vec::new()); 9], 0.5);
+        let silences = Silences { service: vec![(0.1, 3e-3)], ..Silences::default() };
+        let pauses = Pauses::of(vec![silences; 9], 0.5);
         let cliff = |costs: &Costs| costs.predict(&goal(&promise, &pauses, false)).unwrap().cliff_rps.value;
         assert!(cliff(&costs) < 0.95 * cliff(&warm), "{} {}", cliff(&costs), cliff(&warm));
         // Connections have no socket that is full.

@@ -278,6 +278,7 @@ pub fn find(
         asked: asked(options, &real.summary()),
         promise: promise.clone(),
         cliff_rps: None,
+        cliff_with_pauses_rps: None,
         lower_limit: false,
         searches: Vec::new(),
         predicted: None,
@@ -327,8 +328,6 @@ struct Basis {
     socket_packets: u64,
     /// Costs of a request; `None`: not measured.
     costs: Option<Costs>,
-    /// The CPU that does the service's work; `None`: unknown, or several CPUs do the work.
-    cpu: Option<usize>,
     /// Pauses of the service at loads that it carries.
     pauses: Pauses,
 }
@@ -364,6 +363,7 @@ fn stages(
     }
     let cliff = cliff?;
     (finding.cliff_rps, finding.lower_limit, finding.searches) = (cliff.figure, cliff.lower_limit, cliff.searches);
+    finding.cliff_with_pauses_rps = cliff.with_pauses;
     let Some(figure) = finding.cliff_rps else {
         finding.missing.push("the cliff: no load met the limits of response times and loss in the searches".to_owned());
         return Ok(());
@@ -439,7 +439,7 @@ fn calibrate(
                      them, and the cliff may have been measured without them"
                 ));
             }
-            (basis.costs, basis.cpu) = (Some(costs), working.first().copied().filter(|_| working.len() == 1));
+            basis.costs = Some(costs);
         }
         Err(why) => finding.missing.push(format!("costs and prediction: {why}")),
     }
@@ -458,7 +458,7 @@ fn predict(
 ) {
     let Some(costs) = &basis.costs else { return };
     let most_rps = costs.capacity_rps().value.max(cliff_rps);
-    basis.pauses = conductor.pauses(judging.trial_s, most_rps, basis.cpu).beyond(costs.request_s());
+    basis.pauses = conductor.pauses(judging.trial_s, most_rps).beyond(costs.request_s());
     finding.pauses = Some(basis.pauses.summary());
     match costs.predict(&options.goal(&finding.promise, basis)) {
         Ok(predicted) => finding.predicted = Some(predicted),

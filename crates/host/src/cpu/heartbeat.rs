@@ -14,8 +14,8 @@
 //! more than [`PLAIN_PAUSE_NS`] in which no other task ran.
 //!
 //! Not detected: shorter pauses; pauses of a CPU that halts, as nothing shows when it should have woken; pauses during
-//! other tasks and during softirqs other than NET_RX. A reader that knows when interrupts were due can request all
-//! stretches without a transition while the CPU is idle or runs a watched task ([`Heartbeat::record_all_tasks`]).
+//! other tasks and during softirqs other than NET_RX. A reader that knows when interrupts were due can request all times
+//! without a transition while the CPU is idle or runs a watched task ([`Heartbeat::record_all_gaps`]).
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -63,8 +63,8 @@ pub(super) struct Words {
     pub(super) last: NonNull<AtomicU64>,
     /// Shortest pause as determined by the programs (ns); 0 until then.
     pub(super) shortest: NonNull<AtomicU64>,
-    /// Not 0: the programs record a stretch without a transition also for tasks that do not beat.
-    pub(super) all_tasks: NonNull<AtomicU64>,
+    /// Not 0: the programs record all times without a transition while the CPU is idle or runs a watched task.
+    pub(super) all_gaps: NonNull<AtomicU64>,
 }
 
 /// Memory with a CPU's heartbeats. It outlives every [`Heartbeat`].
@@ -179,12 +179,13 @@ impl Heartbeat {
         }
     }
 
-    /// Makes the programs record each stretch of more than [`PAUSE_NS`] without a transition, also while the CPU is idle
-    /// and while it runs a watched task that does not beat. Such a stretch is a pause only if an interrupt was due.
-    /// Without programs, nothing changes.
-    pub fn record_all_tasks(&self) {
+    /// Makes the programs record each time of more than [`PAUSE_NS`] without a transition while the CPU is idle or runs a
+    /// watched task, whether this task beats or not, and each such time between two NET_RX softirqs if the CPU is idle at
+    /// its end. Such a time is a pause only if an interrupt was due: the CPU did not run, or the hypervisor delivered the
+    /// interrupt late. Without programs, nothing changes.
+    pub fn record_all_gaps(&self) {
         if let Some(shared) = self.0.as_ref().and_then(|inner| inner.shared.as_ref()) {
-            shared.word(|words| words.all_tasks).store(1, Ordering::Relaxed);
+            shared.word(|words| words.all_gaps).store(1, Ordering::Relaxed);
         }
     }
 
@@ -293,8 +294,8 @@ mod tests {
 
     impl Signs for Plain {
         fn words(&self) -> Words {
-            let [alive, last, shortest, all_tasks] = self.words.each_ref().map(NonNull::from);
-            Words { alive, last, shortest, all_tasks }
+            let [alive, last, shortest, all_gaps] = self.words.each_ref().map(NonNull::from);
+            Words { alive, last, shortest, all_gaps }
         }
 
         fn noted(&self) -> Vec<Pause> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use netcliff_core::Figure;
 use netcliff_core::finding::{CheckedSetting, Pauses};
-use netcliff_core::service::{ServiceCheck, ServiceFinding, ServiceTrial, TrialPurpose};
+use netcliff_core::service::{ServiceCheck, ServiceFinding, ServicePrediction, ServiceTrial, TrialPurpose};
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -69,6 +69,7 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
         Some(cliff) => page.fact("measured", &at_least_if(finding.lower_limit, cliff)),
         None => page.fact("measured", "-"),
     }
+    with_pauses(page, finding.cliff_with_pauses_rps, finding.predicted.as_ref());
     if let Some(predicted) = &finding.predicted {
         page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
         let idle = "the busiest CPU has no idle time";
@@ -87,6 +88,20 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
         let (busy, most) = (format::share_short(requester.busy), rate(requester.ceiling_rps));
         page.fact("requester", &format!("busy {busy} of the time at the cliff, so it could send {most}{late}"));
     }
+}
+
+/// Adds the cliff that includes pauses of the service's CPUs.
+fn with_pauses(page: &mut Page, measured: Option<Figure>, predicted: Option<&ServicePrediction>) {
+    let Some(measured) = measured else { return };
+    let predicted = predicted.and_then(|predicted| predicted.with_pauses_rps);
+    let predicted = predicted.map_or(String::new(), |cliff| format!("; predicted {}", figure(&cliff)));
+    page.fact(
+        "with pauses",
+        &format!(
+            "{}, if pauses of the CPU count, in which another program or the hypervisor had it{predicted}",
+            figure(&measured)
+        ),
+    );
 }
 
 /// A sentence on the pauses of the service, which are times without answers.
@@ -124,6 +139,7 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
             Some(cliff) => page.fact("measured", &measured(check, cliff)),
             None => page.fact("not measured", check.unmeasured.as_deref().unwrap_or("-")),
         }
+        with_pauses(page, check.cliff_with_pauses_rps, check.predicted.as_ref());
         if let Some(bottleneck) = &check.bottleneck {
             page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
         }
@@ -225,7 +241,7 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::service::{Gives, Promise, ServiceBottleneck, ServicePrediction, ServiceSummary};
+    use netcliff_core::service::{Gives, Promise, ServiceBottleneck, ServiceSummary};
     use netcliff_core::{Fingerprint, Provenance};
 
     use super::*;
@@ -236,7 +252,8 @@ mod tests {
             service: ServiceSummary::default(),
             promise: Promise { loss: 1e-4, timeout_s: 0.2, quantiles: Vec::new() },
             asked: vec![("service".to_owned(), "nsd -d -c nsd.conf".to_owned())],
-            cliff_rps: Some(Figure::between(65e3, 62e3, 68.3e3, 0.75)),
+            cliff_rps: Some(Figure::between(65e3, 62e3, 68.3e3, 0.95)),
+            cliff_with_pauses_rps: Some(Figure::between(61e3, 50e3, 64e3, 0.95)),
             lower_limit: false,
             searches: Vec::new(),
             predicted: None,
@@ -259,6 +276,7 @@ mod tests {
         let near = |rps: f64| Figure::between(rps, 0.95 * rps, 1.05 * rps, 0.95);
         let predicted = predicted_rps.map(|rps| ServicePrediction {
             cliff_rps: near(rps),
+            with_pauses_rps: Some(near(0.8 * rps)),
             capacity_rps: Figure::exact(rps),
             how: "beyond it more than 0.01% of the requests are lost, by the model".to_owned(),
         });
@@ -266,6 +284,7 @@ mod tests {
             name: name.to_owned(),
             predicted,
             cliff_rps: measured_rps.map(near),
+            cliff_with_pauses_rps: measured_rps.map(|rps| near(0.75 * rps)),
             ..ServiceCheck::default()
         };
         check.compare(Some(Figure::exact(65e3)));

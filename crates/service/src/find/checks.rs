@@ -139,7 +139,7 @@ fn searched(
     let cliff = search::cliff(conductor, &scale, &judging)?;
     (checked.lower_limit, checked.searches) = (cliff.lower_limit, cliff.searches);
     let figure: Figure = cliff.figure.ok_or_else(none)?;
-    checked.cliff_rps = Some(figure);
+    (checked.cliff_rps, checked.cliff_with_pauses_rps) = (Some(figure), cliff.with_pauses);
     checked.bottleneck =
         if cliff.lower_limit { Some(requester_limits()) } else { overloaded(conductor, figure.value, &judging)? };
     Ok(())
@@ -164,7 +164,7 @@ mod tests {
             let in_time = ((90e3 * spec.window_s) as u64).min(requests);
             let mut report = Report { counts, in_time, window_s: spec.window_s, ..Report::default() };
             if in_time < requests {
-                std::mem::swap(&mut report.counts, &mut report.excluded);
+                report.excluded = std::mem::take(&mut report.counts).requests;
             }
             Ok((report, None))
         }

@@ -174,7 +174,7 @@ impl<'a> Real<'a> {
             running: running.is_some(),
             awake: Vec::new(),
         };
-        real.bring_up(options, &service_cpus, &set_up.at_start, agent)?;
+        real.bring_up(options, &service_cpus, set_up, agent)?;
         Ok(real)
     }
 
@@ -182,9 +182,10 @@ impl<'a> Real<'a> {
         &mut self,
         options: &Options,
         cpus: &[u32],
-        at_start: &SysctlOverrides,
+        set_up: &SetUp,
         agent: Option<&'a mut Session>,
     ) -> Result<(), FindError> {
+        let SetUp { at_start, without_rps, .. } = set_up;
         let here = agent.as_ref().is_none_or(|agent| agent.shares_clock());
         let meter =
             MeterOptions { cpus: cpus.to_vec(), without: here.then_some(self.rig.sender_cpu), cpu: options.cpu };
@@ -211,9 +212,7 @@ impl<'a> Real<'a> {
                 self.wait_for(&service)?;
                 drop(held);
                 self.meter_here(service.processes(), &meter);
-                if options.awake {
-                    self.keep_awake();
-                }
+                self.prepare_cpus(options.awake, !self.rig.is_loopback() && !without_rps);
                 if !service.is_isolated() {
                     self.notes.push(
                         "PID namespaces are not permitted here: processes that the service detaches may keep running after the run"
@@ -259,10 +258,17 @@ impl<'a> Real<'a> {
         self.meter = Some(Metering::Here(meter));
     }
 
-    /// Keeps the service's CPUs from halting, as far as possible.
-    fn keep_awake(&mut self) {
+    /// Prepares the service's CPUs for trials. `awake`: keeps them from halting, as far as possible. `steered`: each request
+    /// interrupts the CPU under test, so that this CPU's pauses are visible whatever it runs.
+    fn prepare_cpus(&mut self, awake: bool, steered: bool) {
         let Some(Metering::Here(meter)) = &self.meter else { return };
         for (cpu, heartbeat) in meter.heartbeats() {
+            if steered && cpu == self.rig.host_cpu {
+                heartbeat.record_all_gaps();
+            }
+            if !awake {
+                continue;
+            }
             match Awake::hold(cpu, heartbeat.clone()) {
                 Ok(awake) => self.awake.push(awake),
                 Err(error) => self.notes.push(format!("CPU {cpu} could not be kept from halting: {error}")),
@@ -422,14 +428,13 @@ impl<'a> Real<'a> {
         let counts = counts?;
         let loaded_s = load.warm_up_s + load.window_s;
         report.saturated = counts.least_used_s >= SATURATED * loaded_s;
+        report.others = (counts.others_s / loaded_s.max(1e-9)).clamp(0.0, 1.0);
         if report.saturated {
             // The service would have lost the requests of a burst in any case.
             report = report.whole();
-        }
-        report.others = (counts.others_s / loaded_s.max(1e-9)).clamp(0.0, 1.0);
-        if let Some(Metering::Here(meter)) = &self.meter {
+        } else if let Some(Metering::Here(meter)) = &self.meter {
             let window_ns = report.opened_ns..report.opened_ns + (report.window_s * 1e9) as u64;
-            report.silences.cpus = meter.pauses_s(window_ns);
+            report.leave_out(meter.still(&window_ns), meter.others(&window_ns));
         }
         // Overload causes many equal failures: the first one suffices.
         if self.failure.is_none() {

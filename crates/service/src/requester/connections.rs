@@ -28,7 +28,8 @@ const LONGEST: usize = 64 << 20;
 struct PendingRequest {
     due_ns: u64,
     message: usize,
-    serial: u64,
+    /// Number in the trial's log.
+    serial: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +78,6 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
         queue: VecDeque::new(),
         deadlines: VecDeque::new(),
         again: VecDeque::new(),
-        serial: 0,
         under_way: 0,
         opened: 0,
         failure: None,
@@ -98,10 +98,9 @@ pub(super) fn run(requester: &Requester, load: &Load) -> Result<Report, Requeste
             break;
         }
         let mut worked = false;
-        while let Some((due_ns, message)) = trial.take(now_ns) {
+        while let Some((serial, due_ns, message)) = trial.take(now_ns) {
             engine.under_way += u64::from(trial.window.holds(due_ns));
-            engine.queue.push_back(PendingRequest { due_ns, message, serial: engine.serial });
-            engine.serial += 1;
+            engine.queue.push_back(PendingRequest { due_ns, message, serial });
             worked = true;
         }
         tokens(&mut engine.poll, &mut ready);
@@ -133,10 +132,9 @@ struct Engine<'a> {
     /// Requests that wait for a connection.
     queue: VecDeque<PendingRequest>,
     /// (due time (ns), connection, serial number) of outstanding requests, in the order in which they were sent.
-    deadlines: VecDeque<(u64, usize, u64)>,
+    deadlines: VecDeque<(u64, usize, usize)>,
     /// (time (ns), connection) of broken connections that will be reopened.
     again: VecDeque<(u64, usize)>,
-    serial: u64,
     /// Requests of the window that are neither answered nor given up.
     under_way: u64,
     opened: u64,
@@ -236,7 +234,7 @@ impl Engine<'_> {
         }
         connection.out.extend_from_slice(&message.bytes);
         if let Some(number) = message.number {
-            write_number(&mut connection.out[start..], number, asked.serial);
+            write_number(&mut connection.out[start..], number, asked.serial as u64);
         }
         if connection.state == State::Open {
             self.flush(trial, place);
@@ -419,8 +417,9 @@ impl Engine<'_> {
                 Parsed::Answer(answer) => {
                     rest = &rest[answer.used..];
                     let asked = &mut self.connections[place].asked;
-                    let is_it =
-                        |one: &PendingRequest| answer.number.is_none_or(|number| number_in(one.serial, 2) == number);
+                    let is_it = |one: &PendingRequest| {
+                        answer.number.is_none_or(|number| number_in(one.serial as u64, 2) == number)
+                    };
                     let Some(found) = asked.iter().position(is_it) else {
                         self.wrong(trial, place, now_ns);
                         return self.fail(trial, place, "an answer with a number that was not asked");
@@ -451,7 +450,7 @@ impl Engine<'_> {
 
     fn done(&mut self, trial: &mut Trial<'_>, asked: &PendingRequest, now_ns: u64, right: bool) {
         self.under_way -= u64::from(trial.window.holds(asked.due_ns)).min(self.under_way);
-        trial.answered(asked.due_ns, now_ns, right);
+        trial.answered(asked.serial, now_ns, right);
     }
 
     /// Handles a connection that the service closed. If no request is outstanding, this is not a failure: a service may

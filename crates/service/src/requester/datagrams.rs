@@ -23,6 +23,8 @@ const TURN: u64 = 32;
 struct Slot {
     number: u64,
     due_ns: u64,
+    /// Number in the trial's log.
+    serial: usize,
 }
 
 /// A source port.
@@ -77,8 +79,8 @@ struct Engine {
     under_way: u64,
     out: Batch,
     back: Batch,
-    /// (due time, index of the message) of the requests in the batch.
-    due: Vec<(u64, usize)>,
+    /// (number in the trial's log, due time, index of the message) of the requests in the batch.
+    due: Vec<(usize, u64, usize)>,
 }
 
 impl Engine {
@@ -100,7 +102,7 @@ impl Engine {
         let port = &mut self.ports[self.turn];
         self.out.clear();
         let first = port.next;
-        for (due_ns, message) in &self.due {
+        for (serial, due_ns, message) in &self.due {
             let message = &workload.messages[*message];
             let bytes = self.out.add(&message.bytes);
             let place = message.number.unwrap_or((0, 0));
@@ -109,7 +111,7 @@ impl Engine {
             // If the request's number field is short, the answer returns only the lowest bytes of the number.
             let short = number_in(port.next, place.1);
             let slot = &mut port.slots[(short & mask) as usize];
-            *slot = Slot { number: short, due_ns: *due_ns };
+            *slot = Slot { number: short, due_ns: *due_ns, serial: *serial };
             port.next += 1;
         }
         debug_assert!(!self.out.is_empty() && (self.out.is_full() || self.due.len() < BATCH));
@@ -123,7 +125,8 @@ impl Engine {
             }
         };
         port.next = first + sent as u64;
-        self.under_way += self.due.iter().take(sent).filter(|(due_ns, _)| trial.window.holds(*due_ns)).count() as u64;
+        self.under_way +=
+            self.due.iter().take(sent).filter(|(_, due_ns, _)| trial.window.holds(*due_ns)).count() as u64;
         self.due.drain(..sent);
         true
     }
@@ -147,7 +150,8 @@ impl Engine {
             }
             let due_ns = std::mem::take(&mut slot.due_ns);
             self.under_way -= u64::from(trial.window.holds(due_ns)).min(self.under_way);
-            trial.answered(due_ns, now_ns, answer.right);
+            let serial = slot.serial;
+            trial.answered(serial, now_ns, answer.right);
         }
     }
 }

@@ -4,7 +4,7 @@
 use netcliff_core::verdict::LATE_NS;
 
 use super::Window;
-use super::delays::Delays;
+use super::log::SpanNs;
 use crate::pauses::LEAST_SILENCE_S;
 
 /// Shortest silence that is recorded (ns).
@@ -56,14 +56,17 @@ impl Silence {
         }
     }
 
-    /// The parts of the silences within the window: (time from the window's opening to the start, length) (s).
-    pub(super) fn within(&self, window: &Window, delays: &Delays) -> Vec<(f64, f64)> {
+    /// The parts of the silences within the window: (time from the window's opening to the start, length) (s). Silences
+    /// that overlap one of the requester's `delays` are left out.
+    pub(super) fn within(&self, window: &Window, delays: &[SpanNs]) -> Vec<(f64, f64)> {
         let part = |(from_ns, length_ns): &(u64, u64)| {
             let (from_ns, to_ns) = ((*from_ns).max(window.opens_ns), (from_ns + length_ns).min(window.closes_ns));
             let length_ns = to_ns.checked_sub(from_ns).filter(|length_ns| *length_ns > LEAST_NS)?;
             Some(((from_ns - window.opens_ns) as f64 * 1e-9, length_ns as f64 * 1e-9))
         };
-        let counts = |(from_ns, length_ns): &&(u64, u64)| !delays.overlap(*from_ns, from_ns + length_ns);
+        let is_own =
+            |(from_ns, length_ns): &(u64, u64), delay: &SpanNs| delay.0 < from_ns + length_ns && *from_ns < delay.1;
+        let counts = |silence: &&(u64, u64)| !delays.iter().any(|delay| is_own(silence, delay));
         self.all.iter().filter(counts).filter_map(part).collect()
     }
 }
@@ -76,7 +79,7 @@ mod tests {
     const WINDOW: Window = Window { begins_ns: 0, opens_ns: 100 * MS, closes_ns: 200 * MS };
 
     fn within(silence: &Silence) -> Vec<(f64, f64)> {
-        silence.within(&WINDOW, &Delays::default())
+        silence.within(&WINDOW, &[])
     }
 
     #[test]

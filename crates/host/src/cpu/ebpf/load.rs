@@ -239,7 +239,7 @@ impl Signs for SharedSigns {
                 alive: NonNull::new_unchecked((&raw mut (*state).alive).cast()),
                 last: NonNull::new_unchecked((&raw mut (*state).last).cast()),
                 shortest: NonNull::new_unchecked((&raw mut (*memory).pauses[self.cpu].shortest).cast()),
-                all_tasks: NonNull::new_unchecked((&raw mut (*memory).pauses[self.cpu].all_tasks).cast()),
+                all_gaps: NonNull::new_unchecked((&raw mut (*memory).pauses[self.cpu].all_gaps).cast()),
             }
         }
     }
