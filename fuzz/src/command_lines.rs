@@ -14,7 +14,7 @@ pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let words: Vec<&str> = text.lines().take(MOST_WORDS).collect();
     // An input may not name files of this machine.
-    if words.iter().any(|word| word.contains('/') || word.contains("..") && word.contains('~')) {
+    if words.iter().any(|word| word.contains('/') || word.contains("..") || word.contains('~')) {
         return;
     }
     let read = netcliff::points_of(std::iter::once("netcliff").chain(words.iter().copied()));

@@ -474,7 +474,7 @@ export class Explore {
         cliff?.livelock === null || cliff?.livelock === undefined ? null : h("p", {}, livelock(cliff.livelock)),
         cliff?.binding === null || cliff?.binding === undefined
           ? null
-          : h("p", { class: "hint" }, `Bottleneck: ${cliff.binding}.`),
+          : h("p", { class: "hint" }, `Bottleneck: ${cliff.binding}`),
         one.noCliff === null ? null : h("p", { class: "hint" }, one.noCliff),
         this.differing(one),
       );

@@ -87,11 +87,10 @@ pub struct Cli {
 /// The record store.
 #[derive(Debug, Args)]
 pub struct StoreArgs {
-    /// File in which runs are stored [default: netcliff/records.db in the XDG data directory]
+    /// File of stored runs [default: netcliff/records.db in the XDG data directory]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Store")]
     pub db: Option<PathBuf>,
-    /// Name of the run, if the command stores one, for `results list` and `compare` [default: the name of its
-    /// experiment]
+    /// Name of the stored run, for `results` and `compare` [default: its experiment's]
     #[arg(long, global = true, value_name = "NAME", value_parser = numbers::run_name, help_heading = "Store")]
     pub name: Option<String>,
 }
@@ -125,7 +124,7 @@ pub enum Command {
     Tune(TuneArgs),
     /// Compute upper bounds of the packet rate by link, bus, memory and CPU for each frame size
     Limits(LimitsArgs),
-    /// Measure request/response: latency, rate and CPU time of a transaction, on this host or against an agent
+    /// Measure request/response: latency, rate and CPU time of a transaction
     Rr(RrArgs),
     /// Run the far end of tests between hosts
     Agent(AgentArgs),

@@ -562,6 +562,15 @@ pub struct Precision {
     pub figures: Vec<Attained>,
 }
 
+/// Largest number of packets per poll that is a figure.
+const MOST_PER_POLL: f64 = 1e6;
+
+/// Mean number of packets per poll; `None` if polls are rarer than one in a million packets, as under a scheme that
+/// polls only above a load that it practically never reaches.
+pub fn packets_per_poll(served_pps: f64, polls_per_s: f64) -> Option<Figure> {
+    Some(served_pps / polls_per_s).filter(|packets| *packets <= MOST_PER_POLL).map(Figure::exact)
+}
+
 impl Precision {
     /// Half width, relative to the estimate, that guarantees a half width of at most `asked` relative to the true
     /// value.
@@ -613,6 +622,16 @@ mod tests {
         // An interval with an infinite end is written so that it can be read again.
         let open = serde_json::to_string(&Figure::between(2.0, 1.0, f64::INFINITY, 0.95)).unwrap();
         assert_eq!(serde_json::from_str::<Figure>(&open).unwrap(), Figure::exact(2.0));
+    }
+
+    #[test]
+    fn polls_that_practically_never_happen_have_no_packets() {
+        assert_eq!(packets_per_poll(100e3, 50e3), Some(Figure::exact(2.0)));
+        assert_eq!(packets_per_poll(0.0, 50e3), Some(Figure::exact(0.0)));
+        assert_eq!(
+            [(100e3, 1e-8), (100e3, 0.0), (0.0, 0.0)].map(|(pps, polls)| packets_per_poll(pps, polls)),
+            [None; 3]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use netcliff_core::note::Note;
+use netcliff_core::outcome::packets_per_poll;
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use num_complex::Complex64;
 
@@ -154,10 +155,7 @@ impl Ring {
             cpu_method: Some(if self.exact { EXACT } else { APPROXIMATE }.to_owned()),
             interrupts_per_s: exact(self.interrupts_per_s),
             polls_per_s: self.polls_per_s.map(Figure::exact),
-            packets_per_poll: self
-                .polls_per_s
-                .filter(|polls| *polls > 0.0)
-                .map(|polls| (self.throughput_pps / polls).into()),
+            packets_per_poll: self.polls_per_s.and_then(|polls| packets_per_poll(self.throughput_pps, polls)),
             packets_in_system: exact(self.mean_present),
             precision: None,
             notes: self.notes,

@@ -19,6 +19,7 @@ pub mod exact;
 
 use netcliff_core::math;
 use netcliff_core::note::Note;
+use netcliff_core::outcome::packets_per_poll;
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Outcome, Scheme};
 
 use crate::answer::{APPROXIMATE, Ring, Shares};
@@ -382,8 +383,7 @@ fn write(socket: Socket, above: &Above<'_>, application_s: f64, arrival_pps: f64
     });
     // Omitted because the ring's value counts the ring only: packets in the socket and at the application are missing.
     outcome.packets_in_system = None;
-    outcome.packets_per_poll =
-        outcome.polls_per_s.filter(|polls| polls.value > 0.0).map(|polls| Figure::exact(reaching_pps / polls.value));
+    outcome.packets_per_poll = outcome.polls_per_s.and_then(|polls| packets_per_poll(reaching_pps, polls.value));
     outcome.notes.push(Note::TwoMoments(application_s));
     outcome.notes.extend(scheme.map(|scheme| Note::Approximate(*bounds::two_moment(scheme))));
     outcome

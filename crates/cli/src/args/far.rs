@@ -11,7 +11,7 @@ use crate::output;
 /// An agent, or none.
 #[derive(Debug, Clone, Args)]
 pub struct FarArgs {
-    /// Agent at the far end, HOST or HOST:PORT [default port: 9940]; several, by repeating the option, start together
+    /// Agent at the far end [default port: 9940] (repeatable: flows to all start together)
     #[arg(long, short = 'c', alias = "client", value_name = "HOST[:PORT]", help_heading = "Far end")]
     pub to: Vec<String>,
     /// Port of agents for which --to gives no port

@@ -115,13 +115,13 @@ pub struct FindArgs {
     /// CPU of the sender [default: the first]
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed", hide_short_help = true)]
     pub sender_cpu: Option<u32>,
-    /// CPU of the host under test: its packet work and its application [default: the last]
+    /// CPU of the host under test and its application [default: the last]
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed")]
     pub host_cpu: Option<u32>,
-    /// Interface of this host that receives the load (with --from) or sends it (with --of)
+    /// Interface of this host that receives the load (--from) or sends it (--of)
     #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", group = "two_hosts", help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// Host that sends the load to this host; `netcliff agent` runs there (repeatable)
+    /// Host that sends the load here; `netcliff agent` runs there (repeatable)
     #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
     pub from: Vec<String>,
     /// Host under test, to which this host sends; `netcliff agent` runs there
@@ -163,7 +163,7 @@ pub struct FindArgs {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub service: super::ServiceArgs,
-    /// Whether the CPU of the host under test may halt when idle; a short trial compares with the other setting
+    /// Whether the CPU under test may halt when idle; a short trial shows the difference
     #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,
     /// How CPU time is measured
@@ -200,7 +200,7 @@ pub struct FindArgs {
     /// line
     #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
-    /// Print events as they happen, one JSON object a line, the result last; to stderr with --json
+    /// Print events as JSON lines as they happen, result last; to stderr with --json
     ///
     /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
     /// not fit into the buffer are dropped and counted.
@@ -210,7 +210,7 @@ pub struct FindArgs {
     /// --no-store]
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Write the figure of delivered over offered load, or of response times, as SVG to this file
+    /// Write the figure (delivered over offered load, or response times) as SVG
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
     /// Store nothing of this run; write only the files of --html and --svg

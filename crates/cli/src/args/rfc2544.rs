@@ -169,7 +169,7 @@ pub struct Rfc2544Args {
     /// (docs/how-to/profile.md); with --json one more line a size
     #[arg(long, conflicts_with_all = ["live", "csv", "tx"], help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
-    /// Print events as they happen, one JSON object a line, the result last; to stderr with --json
+    /// Print events as JSON lines as they happen, result last; to stderr with --json
     ///
     /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
     /// not fit into the buffer are dropped and counted.

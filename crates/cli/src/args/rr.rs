@@ -129,7 +129,7 @@ pub struct RrArgs {
     /// Also profile this host: CPU time of packets by stage (docs/how-to/profile.md); with --json one more line
     #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
-    /// Print events as they happen, one JSON object a line, the result last; to stderr with --json
+    /// Print events as JSON lines as they happen, result last; to stderr with --json
     ///
     /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
     /// not fit into the buffer are dropped and counted.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Queues;
 use crate::engine::Point;
 use crate::note::Note;
-use crate::outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome};
+use crate::outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome, packets_per_poll};
 
 /// Work of a vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,8 +132,8 @@ pub(super) fn total(
         notes: notes(queues, cores.len(), &all, &parts),
         ..Outcome::default()
     };
-    let served = sum(&|o| o.throughput_pps).zip(outcome.polls_per_s.filter(|polls| polls.value > 0.0));
-    outcome.packets_per_poll = served.map(|(served, polls)| Figure::exact(served.value / polls.value));
+    let served = sum(&|o| o.throughput_pps).zip(outcome.polls_per_s);
+    outcome.packets_per_poll = served.and_then(|(served, polls)| packets_per_poll(served.value, polls.value));
     if received.iter().any(|(share, _)| *share != received[0].0) {
         outcome.notes.push(Note::Interpolated);
     }

@@ -133,6 +133,9 @@ fn what_binds_follows_from_where_the_loss_was_and_what_the_cpu_had_left() {
             && said.contains("429 kpps"),
         "{said}"
     );
+    // A share that is printed as 0 % is no CPU time that is left.
+    let said = binding::sentence(&losing(0.05, 0.0, 0.004)).unwrap();
+    assert!(said.starts_with("The CPU is full past the cliff: at 330 kpps 0 % of it is available"), "{said}");
     // Without a measured cliff the simulation is used, and the text says so.
     for (engine, begins) in [
         (EngineKind::Sim, "Simulated, not measured. The CPU is full"),

@@ -7,7 +7,7 @@ use super::netdev::{self, QueueCounts};
 use super::{Nic, message_interrupts, own_counts};
 use crate::procfs;
 use crate::softnet::{self, SoftnetStat};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -68,10 +68,14 @@ impl Counts {
             let then = earlier.cpus.iter().find(|then| then.cpu == now.cpu)?;
             Some((now.cpu, u64::from(now.since(then).processed)))
         });
-        let cpu = most(cpus, packets);
         if backlog {
+            // The counters of CPUs include packets of other devices: first the CPUs to which RPS steers this device's.
+            let steered = steered_cpus(device);
+            let cpu =
+                most(cpus.clone().filter(|(cpu, _)| steered.contains(cpu)), packets).or_else(|| most(cpus, packets));
             return Landing { place: cpu.map(Place::Backlog), cpu };
         }
+        let cpu = most(cpus, packets);
         let queues = self.queues.iter().filter(|queue| queue.receive).filter_map(|now| {
             let then = earlier.queues.iter().find(|then| then.receive && then.id == now.id)?;
             Some((now.id, now.packets.saturating_sub(then.packets)))
@@ -95,6 +99,17 @@ impl Counts {
 fn most(rose: impl Iterator<Item = (u32, u64)>, of: u64) -> Option<u32> {
     let (name, most) = rose.max_by_key(|(_, rose)| *rose)?;
     (of > 0 && most as f64 >= SHARE * of as f64).then_some(name)
+}
+
+/// CPUs to which RPS may steer packets of a device. Each queue has a mask of CPUs, in hexadecimal groups of 32.
+pub fn steered_cpus(device: &Nic) -> BTreeSet<u32> {
+    let mut cpus = BTreeSet::new();
+    for mask in &device.rps_cpus {
+        for (place, digit) in (0..).zip(mask.chars().rev().filter_map(|digit| digit.to_digit(16))) {
+            cpus.extend((0..4).filter(|bit| digit & (1 << bit) != 0).map(|bit| 4 * place + bit));
+        }
+    }
+    cpus
 }
 
 /// Interrupt counts of a device by interrupt number, summed over all CPUs: of its message-signalled interrupts, or of
@@ -157,5 +172,12 @@ mod tests {
         let one = Nic { rx_queues: Some(1), ..Nic::default() };
         assert_eq!(counts(&[], &[], &[]).landing(&before, 100, false, &one).place, Some(Place::Queue(0)));
         assert_eq!(Place::Backlog(1).to_string(), "backlog of CPU 1");
+        // RPS steers to CPU 1, and CPU 0 receives more packets of other devices.
+        let busy = counts(&[], &[], &[900, 199]);
+        assert_eq!(landing(&busy, true).cpu, Some(0));
+        let steered = Nic { rps_cpus: vec!["2".to_owned()], ..Nic::default() };
+        assert_eq!(busy.landing(&before, 100, true, &steered).cpu, Some(1));
+        // RFS may take a flow to a CPU outside the mask.
+        assert_eq!(counts(&[], &[], &[200, 100]).landing(&before, 100, true, &steered).cpu, Some(0));
     }
 }

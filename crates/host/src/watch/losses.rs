@@ -24,8 +24,8 @@ const REASONS: [(&str, &str); 8] = [
     (LISTEN, "accept queues of listening sockets (connections)"),
     ("tcp_backlog", "backlogs of TCP sockets"),
     ("tcp_receive_buffer", "receive buffers of TCP sockets"),
-    (IP[0], "IP (discards: no memory or no queue space)"),
-    (IP[1], "IPv6 (discards: no memory or no queue space)"),
+    (IP[0], "IPv4 discards (no memory or queue space left)"),
+    (IP[1], "IPv6 discards (no memory or queue space left)"),
     ("conntrack", "connection tracking, because its table is full (net.netfilter.nf_conntrack_max)"),
 ];
 const UDP_BUFFER: &str = "udp_receive_buffer";

@@ -59,7 +59,7 @@ pub fn setup(finding: &Finding) -> Markup {
 
 fn prefixed((name, fact): (&'static str, String)) -> (&'static str, String) {
     let name = match name {
-        "ceiling" => "generator's highest rate",
+        "ceiling" => "generator's ceiling",
         "method" => "generator's method",
         "lateness" => "generator's lateness",
         other => other,

@@ -220,7 +220,11 @@ fn a_device_faster_than_the_sender_is_said_to_be() {
     assert_eq!(sizes[0].limit, Some(Limit::Tester));
     let (sizes, _) = run(&Settings { max_pps: Some(100e3), ..settings }, Fake::new(1e9, 500e3));
     assert_eq!(sizes[0].limit, Some(Limit::Asked));
-    assert!(sizes[0].missing.iter().any(|line| line.contains("asked for")), "{:?}", sizes[0].missing);
+    assert!(
+        sizes[0].missing.iter().any(|line| line.contains("highest load allowed (--max)")),
+        "{:?}",
+        sizes[0].missing
+    );
     assert!(sizes[0].back_to_back.is_none());
     // Bursts may exceed the highest load asked for. The throughput that corrects them is then a lower limit.
     let (sizes, _) = run(&Settings { max_pps: Some(100e3), ..all() }, Fake::new(400e3, 1e6));

@@ -1,6 +1,7 @@
 //! Converts a solution to an [`Outcome`].
 
 use netcliff_core::note::Note;
+use netcliff_core::outcome::packets_per_poll;
 use netcliff_core::{CpuShares, Figure, Host, Latency, Loss, Napi, Outcome, Scheme};
 
 use super::Solved;
@@ -54,10 +55,7 @@ pub fn outcome(solved: &Solved, scheme: &Scheme, host: &Host, frame_bytes: f64) 
         cpu_method: Some(if is_exact { "exact" } else { "approximate" }.to_owned()),
         interrupts_per_s: exact(solved.interrupts_per_s),
         polls_per_s: solved.polls_per_s.map(Figure::exact),
-        packets_per_poll: solved
-            .polls_per_s
-            .filter(|polls| *polls > 0.0)
-            .map(|polls| Figure::exact(solved.delivered_pps / polls)),
+        packets_per_poll: solved.polls_per_s.and_then(|polls| packets_per_poll(solved.delivered_pps, polls)),
         notes,
         ..Outcome::default()
     }

@@ -164,7 +164,7 @@ fn a_tail_that_the_load_does_not_explain_is_somebody_elses() {
     };
     let said = doubts(&finding(13.3e-3, 542e-6)).join("; ");
     for part in [
-        "p99 latency is 13.3 ms at 50 % of the cliff but only 542 us at 90 %",
+        "p99 is 13.3 ms at 50 % of the cliff and 542 us at 90 %",
         "other tasks had the host's CPU 7 %",
         "up to 2.90 ms",
         "dockerd 7 %",

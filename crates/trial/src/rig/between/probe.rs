@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_host::nic::Nic;
-use netcliff_host::nic::landing::{Counts, Landing, Place};
+use netcliff_host::nic::landing::{Counts, Landing, Place, steered_cpus};
 use netcliff_packets::frame::Ports;
 use netcliff_packets::run::{WireFailure, run_from};
 use netcliff_packets::schedule::Arrivals;
@@ -228,20 +228,8 @@ fn reachable(nic: &Nic, backlog: bool) -> Option<usize> {
         let channels: u32 = ["rx", "combined"].iter().filter_map(|kind| nic.channels.get(*kind)).sum();
         return Some(channels).filter(|channels| *channels > 0).or(nic.rx_queues).map(|queues| queues as usize);
     }
-    // Each queue has a mask of CPUs, in hexadecimal groups of 32; a CPU in the masks of two queues counts once.
-    let mut cpus: Vec<u32> = Vec::new();
-    for mask in &nic.rps_cpus {
-        let digits = mask.chars().rev().filter(char::is_ascii_hexdigit);
-        for (place, digit) in digits.enumerate() {
-            let bits = digit.to_digit(16).unwrap_or(0);
-            let place = place as u32;
-            cpus.extend((0..4).filter(|bit| bits & (1 << bit) != 0).map(|bit| 4 * place + bit));
-        }
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
     // A veth without RPS puts packets into the backlog of the sender's CPU.
-    Some(cpus.len().max(1))
+    Some(steered_cpus(nic).len().max(1))
 }
 
 #[cfg(test)]
