@@ -443,6 +443,7 @@ mod tests {
     #[test]
     fn a_check_agrees_where_the_intervals_overlap() {
         let predicted = |value| ServicePrediction {
+            with_pauses_rps: None,
             cliff_rps: Figure::between(value, 0.9 * value, 1.1 * value, 0.95),
             capacity_rps: Figure::exact(value),
             how: String::new(),
