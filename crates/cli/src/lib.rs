@@ -99,7 +99,8 @@ fn done(cli: &Cli) -> anyhow::Result<ExitCode> {
 /// The message that the user would get: it is no command line, or its values are invalid.
 pub fn points_of<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<Vec<Point>, String> {
     let mut cli = Cli::try_parse_from(words).map_err(|error| error.render().to_string())?;
-    // An unusable path of the store: the answer depends only on the words, not on earlier measurements of this machine.
+    // No store can exist at this path, so that the answer depends on the words and the files that they name, but not on
+    // runs stored on this machine.
     cli.store.db = Some("/dev/null/none".into());
     let compute = match &cli.command {
         Command::Predict(args) => &args.compute,

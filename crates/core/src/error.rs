@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: cannot read \"{value}\": {accepted}")]
 pub struct ParseError {
-    /// The quantity or option that was being read, for instance `time` or `--scheme`.
+    /// The quantity, key or option that was being read, for instance `time`, `scheme` or `--set ring`.
     pub what: String,
     /// The whole text that could not be read.
     pub value: String,

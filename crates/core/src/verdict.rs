@@ -98,7 +98,8 @@ pub struct TesterCounts {
     pub lost: u64,
     /// Frames sent later than [`LATE_NS`].
     pub late: u64,
-    /// Frames dropped because the sink's ring was full.
+    /// Frames that the sink had no room for: its ring was full or, with AF_XDP, no buffer was free. In zero-copy mode
+    /// also the number of times that the driver found no free buffer.
     pub missed: u64,
 }
 

@@ -106,7 +106,8 @@ pub struct RunSummary {
     pub kind: String,
     /// State of the run: `running` (also if it was killed), `partial`, `interrupted`, `failed` or `done`.
     pub state: String,
-    /// Name given with `--name`, otherwise the name of the experiment; absent if the run has neither.
+    /// Name given with `--name`; otherwise the name of the experiment, or `learn` for a run of `learn --repeat`; absent if
+    /// the run has none of these.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Start of the run, in seconds since the epoch (UTC).

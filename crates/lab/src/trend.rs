@@ -250,7 +250,8 @@ pub fn trend(
     })
 }
 
-/// A series that is being divided.
+/// The values of one figure at one point over the runs, to be divided into levels at change points. `level` is the
+/// significance level of the test for a change point, `permutations` the number of permutations in it.
 struct Levels<'a> {
     runs: &'a [(RunSummary, Measured)],
     /// Values, each with the index of its run.

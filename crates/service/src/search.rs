@@ -23,7 +23,8 @@ const NEAR: f64 = 1.3;
 const LEAST_REQUESTS: f64 = 40.0;
 /// Shortest and longest window of the first trials (s).
 const WINDOW_S: (f64, f64) = (0.2, 4.0);
-/// Highest load of a search, relative to the rough cliff, if a higher load can be offered.
+/// Highest load of a search as a multiple of [`Scale::middle_rps`], if a load that breaks the promise was found before.
+/// If even that load keeps the promise, the highest load is multiplied by it again and the search repeated.
 const BEYOND: f64 = 3.0;
 /// Fractional part of the golden ratio: multiples of it, modulo 1, spread the first loads of the searches evenly, so
 /// that searches do not try the same loads.

@@ -55,7 +55,7 @@ pub enum StampingError {
         /// What the device stamps.
         stamps: Stamping,
     },
-    /// The link went down with the setting and did not come back.
+    /// The port had no carrier during the whole wait after the setting was changed: some drivers reopen the device.
     #[error("interface {interface} was set to stamp every frame, and had no carrier {seconds} s later")]
     LinkDown {
         /// The port.

@@ -44,7 +44,7 @@ pub struct Calibrated {
 }
 
 impl Calibrated {
-    /// The value with its unit, rounded to three digits.
+    /// The value with its unit, rounded to three significant digits.
     pub fn text(&self) -> String {
         let short: f64 = format!("{:.2e}", self.value).parse().unwrap_or(self.value);
         match self.unit.as_str() {

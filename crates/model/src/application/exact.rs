@@ -420,8 +420,8 @@ mod budget {
 mod tests {
     use super::*;
 
-    /// Interrupts that are a millisecond late, and a ring of 10 000: a solution that does not fit the budget is refused
-    /// while three quarters of the budget are left.
+    /// Interrupts delivered 1 ms late, and a ring of 10 000 packets: a solution that needs more operations than the
+    /// budget allows is refused before a quarter of the budget is spent.
     #[test]
     fn what_does_not_fit_is_refused_early() {
         let host = Host {

@@ -5,7 +5,8 @@ use std::fs;
 
 use netcliff_host::process::{ProcessId, Scheduled, numbers, scheduled};
 
-/// Running and waiting times of a service's threads since they started.
+/// Times that each thread of a service has run, and has waited for a CPU while ready to run, since the thread started;
+/// and the CPU time of the kernel's receiving threads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Waits {
     /// (time running, time ready but waiting for a CPU) of each thread (s), by thread ID.

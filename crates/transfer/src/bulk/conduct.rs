@@ -161,7 +161,8 @@ pub(super) fn run_flows(
     Ok(Played { sides, stopped })
 }
 
-/// Groups the parts by thread: one part per thread, or the parts of each end spread over its threads.
+/// Groups the parts (one end of one flow each) by thread. Each part has its own thread, unless an end has fewer threads
+/// than flows: then [`Settings::thread_of`] assigns them, and near and far parts stay apart.
 fn grouped<'a>(settings: &Settings, parts: Vec<Part<'a>>) -> Vec<Group<'a>> {
     let mut threads: BTreeMap<(bool, usize, usize), Group<'a>> = BTreeMap::new();
     let shares = settings.shared_threads().is_some();

@@ -14,7 +14,7 @@ use netcliff_packets::error::WireError;
 /// Socket option of linux/tcp.h.
 const TCP_ZEROCOPY_RECEIVE: libc::c_int = 35;
 
-/// The fields of Linux 4.18; later, optional fields follow them.
+/// `struct tcp_zerocopy_receive` of linux/tcp.h, with the fields of Linux 4.18. Later kernels append optional fields.
 #[repr(C)]
 #[derive(Default)]
 struct ZeroCopyReceive {

@@ -192,7 +192,7 @@ impl Phase {
     }
 }
 
-/// The counters of an end when its window opened.
+/// Counters of one end (sender or receiver) of a flow, as read when the end's window opened.
 struct Opened {
     account: Account,
     bytes: u64,

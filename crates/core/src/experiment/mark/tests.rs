@@ -8,7 +8,8 @@ fn curve(name: &str, y: f64) -> Curve {
     Curve { name: name.to_owned(), answerer: None, dots: dots.to_vec() }
 }
 
-/// A mark that names no curve is compared with each of a few curves, by its stated interval.
+/// A mark (a published value that curves are compared with) that names no curve is compared with every curve if there
+/// are at most two names of curves, and then by its interval. A mark that names a curve is compared by its tolerance.
 #[test]
 fn every_stated_number_has_its_distance() {
     let mark = Mark {

@@ -89,8 +89,8 @@ fn a_late_gap_ends_later_and_the_next_interrupt_rests_as_long() {
     near(&outcome("napi:min_gap=51.2us,gap=echo,gap_late=0s", 100e3), 2.0 / 60e-6, 3.0);
 }
 
-/// Unmasking takes so long that the packets which arrive during it fill the ring. No later packet is accepted whose
-/// interrupt could announce them, so that these packets must interrupt themselves.
+/// Writing the unmask register takes so long (1 ms) that the packets that arrive during it fill the ring. The ring then
+/// accepts no later packet whose interrupt could announce them, so that these packets must cause an interrupt.
 #[test]
 fn packets_that_come_while_the_driver_unmasks_interrupt() {
     let mut host = Host { service: Service::Deterministic, ..Host::pentium4_2530mhz() };
