@@ -234,11 +234,16 @@ pub(crate) struct Counted {
     pub(crate) tx_dropped: u64,
 }
 
-/// Why named namespaces cannot be entered. `None` if they can, or if no namespace has a name.
+/// Why named namespaces cannot be entered. `None` if they can, or if no namespace has a name. A name that has lost its
+/// namespace, as after a program was killed while it made one, does not count.
 pub fn refusal() -> Option<String> {
-    let first = procfs::names(NAMED).into_iter().next()?;
-    let error = inside(&Path::new(NAMED).join(&first), || ()).err()?;
-    Some(format!("network namespace {first}: {error}; to look into others' namespaces needs root"))
+    let is_name_only =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound);
+    let (first, error) = procfs::names(NAMED).into_iter().find_map(|name| {
+        let entered = inside(&Path::new(NAMED).join(&name), || ());
+        if entered.as_ref().is_err_and(is_name_only) { None } else { Some((name, entered.err())) }
+    })?;
+    Some(format!("network namespace {first}: {}; to look into others' namespaces needs root", error?))
 }
 
 /// The far end of a veth pair.
@@ -347,10 +352,14 @@ mod tests {
             ip(&["netns", "add", &space])
                 && ip(&["-n", &space, "link", "add", "w0", "type", "veth", "peer", "name", "w1"])
         );
-        let found = Spaces::default().devices();
+        // Its name has no namespace.
+        let lost = format!("{NAMED}/0-{space}");
+        std::fs::write(&lost, "").expect("root may");
+        let (found, refused) = (Spaces::default().devices(), refusal());
+        std::fs::remove_file(&lost).expect("it is there");
         assert!(ip(&["netns", "delete", &space]));
         let names: Vec<&str> =
             found.iter().filter(|(of, _)| *of == space).map(|(_, device)| device.name.as_str()).collect();
-        assert!(names.contains(&"w0") && names.contains(&"w1") && refusal().is_none(), "{found:?}");
+        assert!(names.contains(&"w0") && names.contains(&"w1") && refused.is_none(), "{refused:?} {found:?}");
     }
 }
