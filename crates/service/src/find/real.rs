@@ -432,7 +432,8 @@ impl<'a> Real<'a> {
         if report.saturated {
             // The service would have lost the requests of a burst in any case.
             report = report.whole();
-        } else if let Some(Metering::Here(meter)) = &self.meter {
+        } else if let (Some(Metering::Here(meter)), false) = (&self.meter, self.running) {
+            // A service that was already running may use any CPU, and other programs use some of them all the time.
             let window_ns = report.opened_ns..report.opened_ns + (report.window_s * 1e9) as u64;
             report.leave_out(meter.still(&window_ns), meter.others(&window_ns));
         }
