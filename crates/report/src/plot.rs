@@ -74,7 +74,7 @@ pub struct Key {
 pub struct Look {
     /// Colour, as an index of [`TONES`].
     pub tone: usize,
-    /// Dashes (of [`DASHES`]) and width [pixels] of the line. `None`: points without a line.
+    /// Dashes (of [`DASHES`]) and width (pixels) of the line. `None`: points without a line.
     pub line: Option<(usize, f64)>,
     pub marker: Option<Marker>,
     pub spread: Spread,

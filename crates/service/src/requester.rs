@@ -206,7 +206,7 @@ impl Report {
         self.counts.requests + self.excluded
     }
 
-    /// Leaves out requests that were affected by pauses of the service's CPUs. `still`: times in which one of these
+    /// Leaves out requests that were affected by pauses of the service's CPUs, unless they are more than half. `still`: times in which one of these
     /// CPUs made no transition; `others`: times in which another program had one of them [ns of `CLOCK_MONOTONIC`].
     pub fn leave_out(&mut self, still: Vec<SpanNs>, others: Vec<SpanNs>) {
         let pauses = self.log.pauses(&merged(still), (LEAST_SILENCE_S * 1e9) as u64);
@@ -219,6 +219,10 @@ impl Report {
         self.paused_s = in_window(&pauses).iter().map(|(_, length_s)| length_s).sum();
         let away = merged([self.log.delays(), pauses].concat());
         let (counts, excluded) = self.log.counts(&away);
+        // A CPU that is shared most of the time is a property of the host: all requests count.
+        if counts.requests < excluded {
+            return;
+        }
         self.with_pauses = Some(std::mem::replace(&mut self.counts, counts));
         self.excluded = excluded;
     }
@@ -231,23 +235,17 @@ impl Report {
         self
     }
 
-    /// Why the trial does not count: the requester's own sockets were full, or its delays and pauses of the service's CPUs
-    /// affected more than half of the requests. `None`: it counts.
+    /// Why the trial does not count: the requester's own sockets were full, or its delays affected more than half of the
+    /// requests. `None`: it counts.
     pub fn void(&self) -> Option<VoidReason> {
         if self.missed > 0 {
             return Some(VoidReason::SinkTooSlow);
         }
-        let too_few = |counts: &Counts| 2 * counts.requests < self.due();
+        let delayed = self.with_pauses.as_ref().unwrap_or(&self.counts);
+        let is_delayed = 2 * delayed.requests < self.due();
         let is_behind = self.reached() < KEPT_UP_SHARE * self.due().max(1) as f64;
-        if too_few(&self.counts) || is_behind && (self.saturated || self.due() == 0) {
-            let by_pauses = self.with_pauses.as_ref().is_some_and(|counts| !too_few(counts));
-            return Some(match (is_behind, by_pauses) {
-                (_, true) => VoidReason::Disturbed,
-                (true, false) => VoidReason::SenderTooSlow,
-                (false, false) => VoidReason::SenderUneven,
-            });
-        }
-        None
+        let is_void = is_delayed || is_behind && (self.saturated || self.due() == 0);
+        is_void.then_some(if is_behind { VoidReason::SenderTooSlow } else { VoidReason::SenderUneven })
     }
 
     /// Number of requests that came in time. If the service's CPUs were always busy, requests that came within the

@@ -23,7 +23,7 @@ const COMMANDS: [(&[&str], &str); 4] = [
     (&["stream", "--time", "600ms", "--repeats", "2"], "retr"),
     (&["stream", "--channel", "udp", "--flows", "2", "--threads", "1", "--time", "600ms", "--repeats", "2"], "lost"),
     (&["rr", "--testbed", "loopback", "--time", "600ms", "--repeats", "2"], "responses"),
-    (&["rr", "--testbed", "loopback", "--rate", "500", "--time", "600ms", "--repeats", "2"], "asked for"),
+    (&["rr", "--testbed", "loopback", "--rate", "500", "--time", "600ms", "--repeats", "2"], "requested"),
 ];
 
 /// The lines are on stdout before the page, as in iperf3, with a heading for each repeat. Without `-i` there are no

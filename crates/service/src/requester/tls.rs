@@ -119,7 +119,7 @@ impl Session {
         !self.0.is_handshaking()
     }
 
-    /// Encrypts bytes; [`Self::push`] sends them.
+    /// Encrypts bytes; `push` sends them.
     pub fn put(&mut self, plain: &[u8]) {
         // The session's buffer is unlimited, so it takes all bytes.
         let _ = self.0.writer().write_all(plain);
