@@ -127,7 +127,7 @@ pub fn fit(metered: &[Metered], socket_packets: u64, streams: bool) -> Result<Co
     // A connection's buffer does not overflow: its peer waits.
     let is_full = |one: &Metered| !streams && one.network.full_sockets as f64 > FULL * one.answers as f64;
     let (full, carried): (Vec<Metered>, Vec<Metered>) = metered.iter().cloned().partition(is_full);
-    // If nearly all trials had a full socket, the two states cannot be told apart.
+    // If nearly all trials had a full socket, the two states cannot be distinguished.
     let (full, metered) = if carried.len() < 3 { (&[][..], metered) } else { (&full[..], &carried[..]) };
     let answers: f64 = metered.iter().map(|one| one.answers as f64).sum();
     let rows: Vec<Vec<f64>> = metered.iter().map(|one| vec![one.answers as f64, one.elapsed_s]).collect();
