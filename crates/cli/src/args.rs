@@ -388,7 +388,7 @@ mod repeats {
     /// Repeats, and what ends them.
     #[derive(Debug, Args)]
     pub struct RepeatArgs {
-        /// Repeats a configuration; with --precision the minimum
+        /// Repeats of a configuration; with --precision the minimum
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<1, 1000>, allow_negative_numbers = true, help_heading = "Measurement")]
         pub repeats: u32,
         /// Repeat until the 95 % interval of the mean has this relative half width, or --max-repeats is reached
