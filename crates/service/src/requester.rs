@@ -33,7 +33,7 @@ use netcliff_packets::latency::Latency;
 use netcliff_packets::schedule::{Arrivals, Schedule};
 use netcliff_packets::thread::{Placement, Priority};
 
-use crate::pauses::{LEAST_SILENCE_S, Silences};
+use crate::pauses::{LEAST_SILENCE_S, Silences, Spans};
 use crate::protocol::Transport;
 use crate::request::{Gaps, Workload};
 
@@ -210,19 +210,20 @@ impl Report {
     /// CPUs made no transition; `others`: times in which another program had one of them [ns of `CLOCK_MONOTONIC`].
     pub fn leave_out(&mut self, still: Vec<SpanNs>, others: Vec<SpanNs>) {
         let pauses = self.log.pauses(&merged(still), (LEAST_SILENCE_S * 1e9) as u64);
-        let in_window = |spans: &[SpanNs]| spans.iter().filter_map(|span| self.log.in_window(*span)).collect();
-        (self.silences.cpu, self.silences.others) = (in_window(&pauses), in_window(&others));
-        let pauses = merged([pauses, others].concat());
-        if pauses.is_empty() {
+        let all = merged([pauses.clone(), others.clone()].concat());
+        if all.is_empty() {
             return;
         }
-        self.paused_s = in_window(&pauses).iter().map(|(_, length_s)| length_s).sum();
-        let away = merged([self.log.delays(), pauses].concat());
-        let (counts, excluded) = self.log.counts(&away);
-        // A CPU that is shared most of the time is a property of the host: all requests count.
+        let in_window =
+            |spans: &[SpanNs]| -> Spans { spans.iter().filter_map(|span| self.log.in_window(*span)).collect() };
+        self.paused_s = in_window(&all).iter().map(|(_, length_s)| length_s).sum();
+        let (counts, excluded) = self.log.counts(&merged([self.log.delays(), all].concat()));
+        // A CPU that is shared most of the time is a property of the host: all requests count, and all pauses are the
+        // service's own for a prediction.
         if counts.requests < excluded {
             return;
         }
+        (self.silences.cpu, self.silences.others) = (in_window(&pauses), in_window(&others));
         self.with_pauses = Some(std::mem::replace(&mut self.counts, counts));
         self.excluded = excluded;
     }

@@ -173,6 +173,7 @@ pub(super) fn merged(mut spans: Vec<SpanNs>) -> Vec<SpanNs> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::requester::Report;
 
     const US: u64 = 1000;
     const WINDOW: Window = Window { begins_ns: 0, opens_ns: 0, closes_ns: 10_000 * US };
@@ -223,6 +224,24 @@ mod tests {
         assert_eq!(counted(&log, &[]), (10, 8, 0), "the whole trial");
         let (_, late, in_time, offered) = log.lateness();
         assert_eq!((late, in_time, offered), (2, 10, 10));
+    }
+
+    /// Another program had the CPU during one of four requests, and then during three of them.
+    #[test]
+    fn requests_on_a_shared_cpu_all_count() {
+        let left = |others: SpanNs| {
+            let log = log(&[(100, 100, 110), (200, 200, 210), (300, 300, 310), (400, 400, 410)]);
+            let (counts, excluded) = log.counts(&log.delays());
+            let mut report = Report { counts, excluded, log, ..Report::default() };
+            report.leave_out(Vec::new(), vec![others]);
+            report
+        };
+        let paused = left((303 * US, 307 * US));
+        assert_eq!((paused.counts.requests, paused.with_pauses.map(|counts| counts.requests)), (3, Some(4)));
+        assert_eq!(paused.silences.others.len(), 1);
+        let shared = left((150 * US, 9000 * US));
+        assert_eq!((shared.counts.requests, shared.excluded, shared.with_pauses.is_none()), (4, 0, true));
+        assert!(shared.silences.others.is_empty() && shared.paused_s > 8e-3, "{:?}", shared.silences);
     }
 
     #[test]
