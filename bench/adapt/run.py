@@ -3,7 +3,7 @@
 
     run.py NETCLIFF [ROUNDS] [KPPS,KPPS,..]
 
-It runs between two namespaces joined by a veth pair. The load is UDP in 64-byte frames from CPU 0 to CPU 1. Beside it, 1000 requests/s
+It runs between two namespaces joined by a veth pair. The load is UDP in 64-byte frames from CPU 0 to CPU 1. At the same time, 1000 requests/s
 measure the one-way latency, and a program of idle priority on CPU 1 measures the CPU time that is left. The three
 methods take turns. Prints one line of JSON per measurement, then the medians. A measurement takes 10 s. Needs root, two
 CPUs and a quiet machine."""

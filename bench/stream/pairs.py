@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the time that requests beside a transfer of BYTES (environment; default 6GiB) add to it. Transfers with and
+"""Measures the time that requests next to a transfer of BYTES (environment; default 6GiB) add to it. Transfers with and
 without requests are made in pairs.
 
     pairs.py NETCLIFF PAIRS [OPTIONS of stream]
