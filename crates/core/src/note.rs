@@ -38,9 +38,9 @@ sentences! {
         // Several queues.
         Interpolated => "latency quantiles over all queues are interpolated between those of the queues";
         Queues(queues: u32, cores: usize) =>
-            "{queues} queues on {cores} cores, each with a scheme of its own; CPU shares are means over the cores";
+            "{queues} queues on {cores} cores; the scheme acts on each queue separately; CPU shares are means over the cores";
         Binding(core: u32, role: Role, queue: u32, imbalance: f64) =>
-            "core {core} is the bottleneck, with {work} of queue {queue}; the busiest queue gets {imbalance:.3} times the mean share",
+            "core {core} is the bottleneck ({work} of queue {queue}); the busiest queue gets {imbalance:.3} times the mean load of a queue",
             work = match role { Role::Receive => "reception", Role::Transmit => "transmit completions" };
 
         // Of the model: size of its error, and effects that it neglects.

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use netcliff_core::queues::Role;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
-use netcliff_core::{Analysis, ApplicationOutcome, Figure, Latency, Load, Outcome, Point, QueueOutcome, Record};
+use netcliff_core::{
+    Analysis, ApplicationOutcome, EngineKind, Figure, Latency, Load, Outcome, Point, QueueOutcome, Record,
+};
 
 use crate::Style;
 use crate::format::{self, Unit};
@@ -70,7 +72,7 @@ const WHOLE: &[Column] = &[
     ("latency p99", Unit::Seconds, |o| latency(o)?.p99),
     ("latency p99.9", Unit::Seconds, |o| latency(o)?.p999),
     ("latency max", Unit::Seconds, |o| latency(o)?.max),
-    ("latency mean, to end of work", Unit::Seconds, |o| latency(o)?.done_mean),
+    ("latency mean, application done", Unit::Seconds, |o| latency(o)?.done_mean),
     ("CPU interrupt", Unit::Share, |o| o.cpu?.interrupt),
     ("CPU poll", Unit::Share, |o| o.cpu?.poll),
     ("CPU protocol", Unit::Share, |o| o.cpu?.protocol),
@@ -80,7 +82,7 @@ const WHOLE: &[Column] = &[
     ("interrupts", Unit::PerSecond, |o| o.interrupts_per_s),
     ("polls", Unit::PerSecond, |o| o.polls_per_s),
     ("packets a poll", Unit::Number, |o| o.packets_per_poll),
-    ("packets in the host, mean", Unit::Number, |o| o.packets_in_system),
+    ("mean packets in the host", Unit::Number, |o| o.packets_in_system),
     ("transmissions completed", Unit::Pps, |o| o.transmitted?.completed_pps),
     ("transmissions refused", Unit::Share, |o| o.transmitted?.refused_fraction),
     ("wait for completion", Unit::Seconds, |o| o.transmitted?.waiting_s),
@@ -115,16 +117,22 @@ pub fn analysis(analysis: &Analysis, style: Style) -> String {
         return text;
     }
     let mut table = empty(style);
-    table.set_header(["a cost 1 % higher", "change of cliff, %", "latency, %", "CPU left, pct points"]);
+    table.set_header(["a cost 1 % higher", "change of cliff", "latency", "CPU left"]);
     for one in &analysis.sensitivities {
-        let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:+.3}"));
-        let row = [one.cost.clone(), or_dash(Some(one.cliff)), or_dash(one.latency), or_dash(one.available)];
+        let or_dash =
+            |value: Option<f64>, unit: &str| value.map_or("-".to_owned(), |value: f64| format!("{value:+.3} {unit}"));
+        let row = [
+            one.cost.clone(),
+            or_dash(Some(one.cliff), "%"),
+            or_dash(one.latency, "%"),
+            or_dash(one.available, "points"),
+        ];
         table.add_row(row);
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    text.push_str(&format!("\n{}", lines(&table)));
+    text.push_str(&format!("\n{}(points: percentage points)\n\n", lines(&table)));
     format::printable(&text)
 }
 
@@ -158,11 +166,12 @@ fn notes(records: &[Record]) -> Vec<String> {
     grouped(records.iter().flat_map(noted)).into_iter().map(line).collect()
 }
 
-fn wrapped(text: &str, style: Style) -> String {
+/// `text` as lines that fit the page.
+pub(crate) fn wrapped(text: &str, style: Style) -> String {
     format::lines(text, style.width, "", "").into_iter().map(|line| line + "\n").collect()
 }
 
-/// The result at one load as a line: `At 100 kpps offered: delivered 100 kpps, lost 0 %, p99 181 us, CPU left
+/// The result at one load as a line: `At 100 kpps offered: delivered 100 kpps, lost 0 %, latency p99 181 us, CPU left
 /// 19.5 % (model).`
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
@@ -173,7 +182,7 @@ fn answer(record: &Record) -> String {
     let parts = [
         told("delivered ", Unit::Pps, outcome.throughput_pps),
         told("lost ", Unit::Share, outcome.loss_fraction),
-        told("p99 ", Unit::Seconds, latency(outcome).and_then(|latency| latency.p99)),
+        told("latency p99 ", Unit::Seconds, latency(outcome).and_then(|latency| latency.p99)),
         told("CPU left ", Unit::Share, outcome.cpu.and_then(|cpu| cpu.available)),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -249,7 +258,7 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
         return String::new();
     }
     let mut table = empty(style);
-    table.set_header(["queue", "core", "share", "delivered", "lost", "p99", "CPU left"]);
+    table.set_header(["queue", "core", "share of load", "delivered", "lost", "p99", "CPU left"]);
     for part in parts {
         let column = |unit: Unit, get: fn(&Outcome) -> Option<Figure>| {
             let figure = part.outcome.as_ref().and_then(get);
@@ -268,16 +277,27 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("\n{}\n", lines(&table))
+    format!("\n{}", lines(&table))
 }
 
 /// The event at which the latency ends, in words.
 fn end_of_latency(name: &str) -> String {
     match name {
-        "protocol" => "counted up to the end of protocol processing".to_owned(),
-        "application" => "counted up to the application's read of the packet".to_owned(),
-        other => other.to_owned(),
+        "protocol" => "until the end of protocol processing".to_owned(),
+        "application" => "until the application reads the packet".to_owned(),
+        other => format!("until {other}"),
     }
+}
+
+/// What the CPU shares are, and how they were obtained.
+fn method_of_cpu(name: &str) -> String {
+    let method = match name {
+        "simulated" => name.to_owned(),
+        "exact" => "computed without approximation".to_owned(),
+        "approximate" => "approximate (see the notes)".to_owned(),
+        meter => format!("measured ({meter})"),
+    };
+    format!("shares of time, {method}; \"CPU left\" is idle time")
 }
 
 /// Figures of each application, a line each. Empty unless there are several applications.
@@ -302,7 +322,7 @@ fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("\n{}\n", lines(&table))
+    format!("\n{}", lines(&table))
 }
 
 fn outcome(record: &Record, style: Style) -> String {
@@ -317,9 +337,13 @@ fn outcome(record: &Record, style: Style) -> String {
     let mut text = format!("{answer}\n{}\n{}", facts(&all, record), lines(&table));
     text.push_str(&applications(&record.outcome.applications, style));
     text.push_str(&queues(&record.outcome.queues, style));
+    text.push('\n');
+    // A measured latency begins where the method of the trial begins it.
+    let from = if record.engine == EngineKind::Wire { "" } else { "from arrival " };
+    let latency = record.outcome.latency_to.as_deref().map(|to| format!("{from}{}", end_of_latency(to)));
     for (name, fact) in [
-        ("latency", &record.outcome.latency_to.as_deref().map(end_of_latency)),
-        ("CPU shares", &record.outcome.cpu_method),
+        ("latency", &latency),
+        ("CPU", &record.outcome.cpu_method.as_deref().map(method_of_cpu)),
         ("seed", &record.provenance.seed.map(|seed| seed.to_string())),
         ("fingerprint", &record.provenance.fingerprint_id),
     ] {
