@@ -5,7 +5,7 @@ use netcliff_core::{Detail, Difference, Figure, LatencyHistogram, Point, QueueSh
 
 use crate::Style;
 use crate::format::{self, Unit};
-use crate::table::{empty, lines};
+use crate::table::{empty, lines, wrapped};
 
 /// Width of a full bar (characters).
 const BAR: f64 = 40.0;
@@ -16,30 +16,34 @@ const SLICES: usize = 40;
 /// left out.
 pub fn detail(detail: &Detail, style: Style) -> String {
     let mut text = String::new();
-    for (name, shares) in [("ring and protocol", &detail.ring), ("socket", &detail.socket)] {
+    for (name, shares) in [("ring and protocol processing", &detail.ring), ("the socket", &detail.socket)] {
         if !shares.is_empty() {
-            text += &format!("\npackets in {name}, by share of time\n{}", lines(&lengths(shares, style)));
+            text += &format!("\nnumber of packets in {name}\n{}", lines(&lengths(shares, style)));
         }
     }
     if !detail.latency_histogram_ns.is_empty() {
         let table = latencies(&detail.latency_histogram_ns, style);
-        text += &format!("\nlatencies, by share of the delivered packets\n{}", lines(&table));
+        text += &format!("\nlatency of the delivered packets\n{}", lines(&table));
     }
     if let Some(busy) = &detail.busy_periods {
         let mut table = empty(style);
         let seconds = |figure: Option<Figure>| figure.map(|figure| format::figure(&figure, Unit::Seconds));
-        table.add_row(["busy periods".to_owned(), format::figure(&busy.per_s, Unit::PerSecond)]);
+        table.add_row(["count per second".to_owned(), format::figure(&busy.per_s, Unit::PerSecond)]);
         let known = [("mean", busy.mean_s), ("p50", busy.p50_s), ("p99", busy.p99_s), ("longest", busy.max_s)]
             .map(|(n, f)| (n, seconds(f)));
         for (name, figure) in known {
-            table.add_row([name.to_owned(), figure.unwrap_or_else(|| "none ended".to_owned())]);
+            table.add_row([name.to_owned(), figure.unwrap_or_else(|| "no period ended".to_owned())]);
         }
-        text += &format!("\ntimes in which the CPU is never available\n{}", lines(&table));
+        text += &format!("\nbusy periods of the CPU (times without idle CPU)\n{}", lines(&table));
     }
     if !detail.series.is_empty() {
-        text += &format!("\nthe first replication, slice by slice\n{}", lines(&series(&detail.series, style)));
+        let table = series(&detail.series, style);
+        text += &format!(
+            "\nfirst replication, over time (ring: packets in ring and protocol processing)\n{}",
+            lines(&table)
+        );
         if detail.series.len() > SLICES {
-            text += &format!("... and {} more: --json and --csv have all\n", detail.series.len() - SLICES);
+            text += &format!("... and {} more slices: --json and --csv have all\n", detail.series.len() - SLICES);
         }
     }
     format::printable(&text)
@@ -59,6 +63,7 @@ fn lengths(shares: &[QueueShare], style: Style) -> Table {
     }
     let most = groups.iter().map(|group| group.2).fold(0.0, f64::max);
     let mut table = empty(style);
+    table.set_header(["packets", "share of time", ""]);
     for (from, to, share) in groups {
         let packets = if from == to { from.to_string() } else { format!("{from}-{to}") };
         table.add_row([packets, format::share(share), bar(share / most, style)]);
@@ -81,7 +86,7 @@ fn latencies(histogram: &LatencyHistogram, style: Style) -> Table {
     }
     let (all, most) = (histogram.packets() as f64, groups.iter().map(|group| group.1).max().unwrap_or(1) as f64);
     let mut table = empty(style);
-    table.set_header(["up to", "share", "in all", ""]);
+    table.set_header(["up to", "packets", "cumulative", ""]);
     let mut seen = 0;
     for (to, packets) in groups {
         seen += packets;
@@ -127,7 +132,16 @@ fn right(table: &mut Table, columns: std::ops::Range<usize>) {
 
 fn series(slices: &[Slice], style: Style) -> Table {
     let mut table = empty(style);
-    table.set_header(["from", "arrived", "delivered", "lost", "ring mean", "ring max", "interrupt", "CPU left"]);
+    table.set_header([
+        "from",
+        "arrived",
+        "delivered",
+        "lost",
+        "ring\nmean",
+        "ring\nmax",
+        "CPU\ninterrupt",
+        "CPU\nleft",
+    ]);
     for slice in slices.iter().take(SLICES) {
         let share = |figure: Option<Figure>| figure.map_or("-".to_owned(), |figure| format::share(figure.value));
         table.add_row([
@@ -149,36 +163,68 @@ fn series(slices: &[Slice], style: Style) -> Table {
 /// excludes 0.
 pub fn differences(differences: &[Difference], points: [&Point; 2], style: Style) -> String {
     let [first, second] = points;
+    let ends = differences.iter().find_map(|one| one.difference.interval);
+    let interval =
+        ends.map_or("interval".to_owned(), |ends| format!("{} interval", format::share_short(ends.confidence)));
     let mut table = empty(style);
-    table.set_header(["", "first", "second", "second - first", "", "variance"]);
+    table.set_header(["", "first", "second", "second - first", interval.as_str(), ""]);
     for one in differences {
-        let unit = unit(&one.figure);
+        let (label, unit) = named(&one.figure);
+        let sign = if one.difference.value > 0.0 { "+" } else { "" };
+        // The difference of two shares is not a share of one of them.
+        let difference = format::value(&one.difference, unit).replace(" %", " points");
         table.add_row([
-            one.figure.clone(),
+            label.to_owned(),
             format::quantity(one.first.value, unit),
             format::quantity(one.second.value, unit),
-            format::figure(&one.difference, unit),
+            format!("{sign}{difference}"),
+            format::interval(&one.difference, unit, "..").unwrap_or_else(|| "-".to_owned()),
             if one.is_significant() { "*" } else { "" }.to_owned(),
-            one.variance_reduction.map_or("-".to_owned(), |factor| format!("/ {}", format::significant(factor))),
         ]);
     }
-    right(&mut table, 1..6);
-    let text = format!(
-        "first       {}\nsecond      {}\nload        {}\n\n{}\n* the interval leaves 0 out; variance: because both get the \
-         same packets, the variance of the difference is smaller by this factor\n",
+    right(&mut table, 1..5);
+    let load = first.rate_pps().map_or_else(|| first.load.to_string(), |pps| format::quantity(pps, Unit::Pps));
+    let mut text = format!(
+        "first       {}\nsecond      {}\nhost        {}\nload        {load}\n\n{}\n",
         first.scheme,
         second.scheme,
-        first.load,
+        first.host.name,
         lines(&table)
     );
+    text += &wrapped(
+        "* the schemes differ in this figure: the interval of second - first excludes 0. Points are percentage points.",
+        style,
+    );
+    text += &wrapped(&format!("Both schemes receive the same packets.{}", saved(differences)), style);
     format::printable(&text)
 }
 
-fn unit(figure: &str) -> Unit {
+/// What the common packets save, as a sentence after a space: the factor by which independent packets would be more,
+/// over all figures. Empty if no figure has the factor.
+fn saved(differences: &[Difference]) -> String {
+    let factors = || differences.iter().filter_map(|one| one.variance_reduction);
+    let ends = [factors().reduce(f64::min), factors().reduce(f64::max)].map(|end| end.map(format::significant));
+    match ends {
+        [Some(least), Some(most)] => format!(
+            " With independent packets for each, intervals of this width would take {least} to {most} times as many \
+             packets, depending on the figure."
+        ),
+        _ => String::new(),
+    }
+}
+
+/// The label of a compared figure, as in the table of an outcome, and its unit.
+fn named(figure: &str) -> (&str, Unit) {
     match figure {
-        "throughput_pps" => Unit::Pps,
-        "interrupts_per_s" => Unit::PerSecond,
-        _ if figure.starts_with("latency_s") => Unit::Seconds,
-        _ => Unit::Share,
+        "throughput_pps" => ("delivered", Unit::Pps),
+        "loss_fraction" => ("lost", Unit::Share),
+        "latency_s.mean" => ("latency mean", Unit::Seconds),
+        "latency_s.p50" => ("latency p50", Unit::Seconds),
+        "latency_s.p99" => ("latency p99", Unit::Seconds),
+        "cpu.interrupt" => ("CPU interrupt", Unit::Share),
+        "cpu.application" => ("CPU application", Unit::Share),
+        "cpu.available" => ("CPU left", Unit::Share),
+        "interrupts_per_s" => ("interrupts", Unit::PerSecond),
+        other => (other, Unit::Number),
     }
 }
