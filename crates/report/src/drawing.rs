@@ -5,7 +5,7 @@ pub(crate) mod stored;
 use netcliff_core::experiment::{
     Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks, is_called,
 };
-use netcliff_core::{EngineKind, Provenance};
+use netcliff_core::{EngineKind, Fidelity, Provenance};
 
 use crate::format::{self, Unit};
 use crate::table::grouped;
@@ -49,6 +49,9 @@ impl NotHad {
 
 /// Largest number of curves that are named for one reason.
 const NAMED: usize = 3;
+
+/// The meaning of "not certain" after a comparison.
+pub const NOT_CERTAIN: &str = "Not certain: the confidence interval of the value crosses an end of the accepted range.";
 
 /// A figure with its title, marks, configuration and provenance.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,6 +133,21 @@ impl Drawing {
         answerers
     }
 
+    /// The meaning of each engine and formula of the curves, a line each. Measurements need no explanation.
+    pub fn engines(&self) -> Vec<String> {
+        let meaning = |answerer: Answerer| {
+            let meaning = match (answerer.engine, answerer.fidelity) {
+                (EngineKind::Model, Some(Fidelity::Exact)) => "Markov chain, exact under its stated assumptions",
+                (EngineKind::Model, Some(Fidelity::Paper)) => "the paper's approximation, its misprints corrected",
+                (EngineKind::Model, Some(Fidelity::Printed)) => "the paper's approximation as printed, with misprints",
+                (EngineKind::Sim, _) => "simulation, packet by packet",
+                (EngineKind::Model, None) | (EngineKind::Wire, _) => return None,
+            };
+            Some(format!("{answerer}: {meaning}"))
+        };
+        self.answerers().into_iter().filter_map(meaning).collect()
+    }
+
     /// A curve's name, with its engine if there are several.
     pub fn full_name(&self, curve: &Curve) -> String {
         match curve.answerer {
@@ -167,23 +185,19 @@ impl Drawing {
 
     /// Why [`Self::checks`] has no comparison for a mark.
     pub fn not_compared(&self, mark: &Mark) -> String {
-        let mut names: Vec<&str> = self.curves_for(mark).iter().map(|curve| curve.name.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
         let setting = |curve: &str| curve.split(' ').next().map(|key| format!("{key}:"));
         let lacks =
             mark.curves().filter_map(setting).find_map(|key| self.missing.iter().find(|why| why.starts_with(&key)));
         if let Some(why) = lacks {
             return why.clone();
         }
-        let whole = |curve: &str| names.iter().any(|name| is_called(name, curve));
+        let whole = |name: &str| self.curves_for(mark).iter().any(|curve| is_called(&curve.name, name));
         match mark.curves().find(|curve| !whole(curve)) {
             _ if mark.on.is_none() => {
                 "the file names no curve for this value; add on = \"CURVE\" to its [[mark]]".to_owned()
             }
-            Some(unknown) if names.is_empty() => format!("there is no curve `{unknown}`"),
-            Some(unknown) => format!("there is no curve `{unknown}`; curves: {}", names.join("; ")),
-            None => "no curve that it names reaches this place".to_owned(),
+            Some(unknown) => format!("this figure has no curve `{unknown}`"),
+            None => "the curve has no value at this place".to_owned(),
         }
     }
 
@@ -224,6 +238,17 @@ impl Drawing {
         x.into_iter().chain(y).chain(bound).collect::<Vec<_>>().join(", ")
     }
 
+    /// A mark's claim with its tolerance: `throughput 127 kpps, tolerance 1 %`.
+    pub fn claim(&self, mark: &Mark) -> String {
+        let tolerance = mark.on.as_ref().and_then(|(_, tolerance)| *tolerance).map(|tolerance| {
+            // The tolerance of 0 is not relative.
+            let absolute = mark.y == Some(0.0);
+            if absolute { format::quantity(tolerance, self.about(mark).1) } else { format::share_short(tolerance) }
+        });
+        let tolerance = tolerance.map(|tolerance| format!(", tolerance {tolerance}")).unwrap_or_default();
+        format!("{}{tolerance}", self.place(mark))
+    }
+
     /// The value that is compared, without a verdict: `model (paper) 126 kpps, -0.62 %`.
     pub fn value(&self, mark: &Mark, check: &Check) -> String {
         let curve = check.curve.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
@@ -259,11 +284,7 @@ impl Drawing {
             (_, Some(false)) => ", OUTSIDE the tolerance",
             (_, None) => ", no tolerance stated",
         };
-        let unsure = if check.sure == Some(false) {
-            "; not certain: the interval of the value includes the edge of the tolerance"
-        } else {
-            ""
-        };
+        let unsure = if check.sure == Some(false) { " (not certain)" } else { "" };
         let why = mark.differs.as_ref().filter(|_| check.within == Some(false));
         let why = why.map(|why| format!(". {why}")).unwrap_or_default();
         format!("{}{verdict}{unsure}{why}", self.value(mark, check))

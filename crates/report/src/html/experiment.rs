@@ -7,7 +7,7 @@ use super::figure::figure;
 use super::page;
 use super::stack::{Cell, stack, wide_stack, words};
 use super::tables::facts;
-use crate::drawing::{Drawing, NotHad, unit};
+use crate::drawing::{Drawing, NOT_CERTAIN, NotHad, unit};
 use crate::format;
 use crate::svg;
 
@@ -33,6 +33,8 @@ fn body(drawing: &Drawing) -> Markup {
         }
         main {
             (figure(&svg::experiment::plot(drawing, "figure"), false))
+            // Without marks, the figure has these notes itself.
+            @if !drawing.marks.is_empty() { @for line in drawing.engines() { p.note { (line) } } }
             (stated(drawing))
             (not_had(drawing))
             (asked(drawing))
@@ -55,12 +57,15 @@ fn stated(drawing: &Drawing) -> Markup {
             }
         };
         let name = format!("{} {}", index + 1, mark.label);
-        vec![words(name), words(drawing.place(mark)), Cell::Words(found), words(&mark.source)]
+        vec![words(name), words(drawing.claim(mark)), Cell::Words(found), words(&mark.source)]
     };
+    let unsure = drawing.marks.iter().flat_map(|mark| drawing.checks(mark)).any(|check| check.sure == Some(false));
     html! {
         @if !drawing.marks.is_empty() {
             section #stated {
                 h2 { "Published values" }
+                p.note { "Diamonds and dashed lines of the figure, with their numbers. In brackets: the relative error, or the interval." }
+                @if unsure { p.note { (NOT_CERTAIN) } }
                 (stack(&["number in the figure", "published", "computed or measured here", "source"], drawing.marks.iter().enumerate().map(row)))
             }
         }

@@ -19,6 +19,11 @@ pub(crate) fn plot(drawing: &Drawing, slug: &str) -> Plot {
     let (x, y) = scales(drawing);
     let stated = stated(drawing);
     let words = format!("Curves: {}. {}", names.join("; "), stated.join(". "));
+    let mut notes = drawing.engines();
+    if drawing.marks.iter().any(Mark::is_drawn) {
+        notes.push("Diamonds and dashed lines are published values:".to_owned());
+    }
+    notes.extend(stated);
     let series: Vec<Series> = drawing.curves.iter().map(|curve| series(drawing, &names, curve)).collect();
     let facts: Vec<&str> = drawing.asked.iter().map(|(_, value)| value.as_str()).collect();
     let keys = names.iter().enumerate().map(|(at, name)| Key { name: (*name).to_owned(), look: key_look(&series, at) });
@@ -36,7 +41,7 @@ pub(crate) fn plot(drawing: &Drawing, slug: &str) -> Plot {
         levels: Vec::new(),
         stated: drawing.marks.iter().map(place).collect(),
         forms: forms(drawing),
-        notes: stated,
+        notes,
         empty: "no points".to_owned(),
     }
 }
@@ -154,7 +159,7 @@ fn forms(drawing: &Drawing) -> Vec<(Look, String)> {
 /// The marks in words, numbered as in the plot.
 fn stated(drawing: &Drawing) -> Vec<String> {
     let line = |(index, mark): (usize, &Mark)| {
-        format::printable(&format!("{}  {}: {}; {}", index + 1, mark.label, drawing.place(mark), mark.source))
+        format::printable(&format!("{}  {}: {}; {}", index + 1, mark.label, drawing.claim(mark), mark.source))
     };
     drawing.marks.iter().enumerate().map(line).collect()
 }

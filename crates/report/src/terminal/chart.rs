@@ -1,5 +1,7 @@
 //! Curves in characters: a letter for each curve, a digit for each mark.
 
+use netcliff_core::experiment;
+
 use crate::drawing::Drawing;
 use crate::plot::Scale;
 use crate::svg::experiment::scales;
@@ -30,14 +32,18 @@ pub fn chart(drawing: &Drawing, style: Style) -> String {
             put(&mut cells, x.place(dot.x).zip(y.place(dot.y.value)), letter(place));
         }
     }
-    for (index, mark) in drawing.marks.iter().enumerate() {
+    for (index, mark) in drawing.marks.iter().enumerate().filter(|(_, mark)| mark.is_drawn()) {
         let digit = char::from_digit(index as u32 + 1, 36).unwrap_or('*');
-        // A line's mark is shown at the axis.
+        // A mark without x is at the left edge, one without y at the top edge.
         let along = mark.x.map_or(Some(0.0), |at| x.place(at));
         let up = mark.y.map_or(Some(1.0), |at| y.place(at));
         put(&mut cells, along.zip(up), digit);
     }
-    framed(&cells, &x, &y, style)
+    let titles = [(&x, &drawing.axes.x), (&y, &drawing.axes.y)].map(|(scale, axis)| match axis.scale {
+        experiment::Scale::Log => format!("{} (logarithmic)", scale.title()),
+        experiment::Scale::Linear => scale.title(),
+    });
+    framed(&cells, (&x, &y), titles, style)
 }
 
 /// Puts a glyph at a place, given as shares of the axes. Does nothing if the place is outside.
@@ -73,12 +79,12 @@ pub(super) fn walled(cells: &[Vec<char>], labels: [&str; 3], width: usize, style
     rows.chain([below]).collect()
 }
 
-fn framed(cells: &[Vec<char>], x: &Scale, y: &Scale, style: Style) -> String {
-    let mut lines = vec![format!("  {}", y.title())];
+fn framed(cells: &[Vec<char>], (x, y): (&Scale, &Scale), [along, up]: [String; 2], style: Style) -> String {
+    let mut lines = vec![format!("  {up}")];
     let ((low, high), (bottom, top)) = (x.ends(), y.ends());
     let rows = walled(cells, [&top, &bottom, ""], 9, style);
     lines.extend(rows.iter().map(|row| row.trim_end().to_owned()));
     let between = COLUMNS.saturating_sub(low.chars().count() + high.chars().count());
-    lines.push(format!("  {:>9}  {low}{:^between$}{high}", "", x.title()));
+    lines.push(format!("  {:>9}  {low}{along:^between$}{high}", ""));
     lines.join("\n")
 }

@@ -5,7 +5,7 @@ use netcliff_core::experiment::Curve;
 use super::Style;
 use super::chart::{chart, letter};
 use super::page::{Page, Tone};
-use crate::drawing::{Drawing, NotHad, unit};
+use crate::drawing::{Drawing, NOT_CERTAIN, NotHad, unit};
 use crate::format;
 
 /// Columns of values in the table of curves.
@@ -28,8 +28,7 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     let plot = chart(drawing, page.style());
     page.block(&plot);
     if !plot.is_empty() {
-        let digits = if drawing.marks.is_empty() { "" } else { "; digits: numbers of PUBLISHED VALUES" };
-        page.paragraph(2, Tone::Faint, &format!("Letters: curves of the table below{digits}."));
+        page.paragraph(2, Tone::Faint, &legend(drawing));
     }
     values(&mut page, drawing);
     marks(&mut page, drawing);
@@ -40,7 +39,26 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     page.finish()
 }
 
-/// A few values of each curve at common places, with the curve's letter in the plot.
+/// The meaning of the plot's letters and digits.
+fn legend(drawing: &Drawing) -> String {
+    let mut text = "A letter marks a point of the curve that has this letter in the table below".to_owned();
+    if drawing.answerers().len() > 1 {
+        text += ", whatever the engine";
+    }
+    let drawn = || drawing.marks.iter().filter(|mark| mark.is_drawn());
+    if drawn().next().is_some() {
+        text += ". A digit marks the value with this number under PUBLISHED VALUES";
+    }
+    if drawn().any(|mark| mark.x.is_none()) {
+        text += &format!(", at the left edge if it has no {}", drawing.axes.x.name);
+    }
+    if drawn().any(|mark| mark.y.is_none()) {
+        text += &format!(", at the top edge if it has no {}", drawing.axes.y.name);
+    }
+    text + "."
+}
+
+/// A few values of each curve at common places, with the curve's letter in the plot; then the meaning of each engine.
 fn values(page: &mut Page, drawing: &Drawing) {
     let shown = places(&drawing.curves);
     page.heading(&format!("{} BY {}", drawing.axes.y.name.to_uppercase(), drawing.axes.x.name.to_uppercase()));
@@ -72,6 +90,11 @@ fn values(page: &mut Page, drawing: &Drawing) {
         return page.paragraph(2, Tone::Plain, "No point has a value.");
     }
     page.block(&lines.join("\n"));
+    let engines = drawing.engines();
+    if !engines.is_empty() {
+        page.lines(std::iter::once(String::new()));
+        engines.iter().for_each(|line| page.paragraph(2, Tone::Faint, line));
+    }
 }
 
 /// At most [`VALUES`] places along x, spread over the places of all curves.
@@ -101,8 +124,10 @@ fn marks(page: &mut Page, drawing: &Drawing) {
         return;
     }
     page.heading("PUBLISHED VALUES");
+    page.paragraph(2, Tone::Faint, "Below each: the curve's value, in brackets its relative error or its interval.");
+    let mut unsure = false;
     for (index, mark) in drawing.marks.iter().enumerate() {
-        let text = format!("{}: {}; {}", mark.label, drawing.place(mark), mark.source);
+        let text = format!("{}: {}; {}", mark.label, drawing.claim(mark), mark.source);
         page.item(&format!("{}. ", index + 1), &text);
         let checks = drawing.checks(mark);
         if checks.is_empty() {
@@ -112,6 +137,10 @@ fn marks(page: &mut Page, drawing: &Drawing) {
             let outside = check.within == Some(false);
             let tone = if outside { Tone::Alarm } else { Tone::Plain };
             page.paragraph(5, tone, &drawing.compared(mark, &check));
+            unsure |= check.sure == Some(false);
         }
+    }
+    if unsure {
+        page.paragraph(2, Tone::Faint, NOT_CERTAIN);
     }
 }
