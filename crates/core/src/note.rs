@@ -104,8 +104,8 @@ sentences! {
 
         // Of the model with an application.
         ToApplication =>
-            "with an application, latency ends when it reads the packet from its socket; the model then computes no quantiles (p50, p99) and no \
-             number of packets in the host";
+            "with an application, latency ends when the application reads the packet from its socket. The model computes only the mean of this \
+             latency; `netcliff simulate` also has its quantiles (p50, p99) and the number of packets in the host";
         TwoMoments(application_s: f64) =>
             "application: two-moment approximation of the socket (Brownian motion over the ring's cycles, {t} a packet); strict \
              priority: interrupt, softirq, application; ksoftirqd's sharing of the CPU is not modelled; quantiles of latency to \
@@ -121,8 +121,9 @@ sentences! {
              modelled as exponential; while the ring is served without a break, it is that of the period's middle",
             protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
-            "napi: {percent} % of the polls process the whole weight ({weight} packets). Linux ends a softirq round after ten such polls \
-             or at a tick, and the application then runs. The model does not include this: the application may read up to {more} more than it computes",
+            "napi: up to {percent} % of the polls are full (they process the whole weight, {weight} packets). After ten full polls, or at a timer tick, \
+             Linux ends the softirq round, and the application runs. The model leaves this out: the delivered rate may be higher than it computes, \
+             by at most {more}",
             percent = three_digits(100.0 * share), more = print_pps(more_pps.ceil());
 
         // The simulator.
@@ -259,7 +260,7 @@ impl schemars::JsonSchema for Note {
 /// Bounds of an approximation's error, (lowest, highest).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Name of the approximation, with which its notes begin.
+    /// Name of the approximation, which its notes give.
     pub name: &'static str,
     /// The model's loss fraction minus the simulator's; the delivered share is lower by the same amount.
     pub loss: (f64, f64),
@@ -283,14 +284,15 @@ impl std::fmt::Display for Bounds {
         let more = |(low, high): (f64, f64)| format!("{:+.0} to {:+.0}", 100.0 * low, 100.0 * high);
         write!(
             out,
-            "{}: difference of the model to the simulator: loss {} percentage points, mean latency {} times the simulated one (up to \
-             {:.0} % loss), interrupts {} times, CPU left {} percentage points",
+            "the model approximates here ({}). In netcliff's tests, at many hosts and loads, it stayed this near to the simulator: loss {} \
+             percentage points, CPU left {} points, mean latency {} times the simulated one (where at most {:.0} % is lost), interrupts {} \
+             times. If that is too coarse, use `netcliff simulate`",
             self.name,
             more(self.loss),
+            more(self.available),
             of(self.mean_latency),
             100.0 * Self::MOST_LOSS,
-            of(self.interrupts),
-            more(self.available)
+            of(self.interrupts)
         )
     }
 }

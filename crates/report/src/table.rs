@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use netcliff_core::note::Note;
 use netcliff_core::queues::Role;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
 use netcliff_core::{
@@ -148,11 +149,21 @@ fn list(records: &[Record], style: Style) -> String {
     text
 }
 
-/// Each note once, in the order of the records, with the loads that have it unless all records have it.
+/// Each note once, in the order of the records, with the loads that have it unless all records have it. Notes on full
+/// polls become the one with the highest values.
 fn notes(records: &[Record]) -> Vec<String> {
+    let all = || records.iter().flat_map(|record| &record.outcome.notes);
+    let most = all().fold((0.0, 0.0), |most: (f64, f64), note| match note {
+        Note::FullPolls(share, _, more_pps) => (most.0.max(*share), most.1.max(*more_pps)),
+        _ => most,
+    });
+    let sentence = |note: &Note| match note {
+        Note::FullPolls(_, weight, _) => Note::FullPolls(most.0, *weight, most.1).to_string(),
+        other => other.to_string(),
+    };
     let noted = |record| -> Vec<(String, String)> {
         let record: &Record = record;
-        record.outcome.notes.iter().map(|note| (note.to_string(), load(record))).collect()
+        record.outcome.notes.iter().map(|note| (sentence(note), load(record))).collect()
     };
     let line = |(note, mut loads): (String, Vec<String>)| {
         if loads.len() == records.len() {
@@ -194,8 +205,11 @@ fn answer(record: &Record) -> String {
 
 /// Loss up to this counts as no loss, because short trials do not resolve a smaller loss.
 const NO_LOSS: f64 = 1e-3;
+/// Sentence on the limit of loss, which is not that of a cliff.
+const NO_LOSS_NOTE: &str = "The limit here is 0.1 %, as for short trials, which do not resolve a smaller loss; that of a cliff is 0.01 % (`netcliff predict \
+     --cliff`).";
 
-/// Highest of several loads without loss. `None` if the records differ in more than their load.
+/// Highest of several loads without loss, and the limit of loss. `None` if the records differ in more than their load.
 fn several(records: &[Record]) -> Option<String> {
     let first = records.first()?;
     let same = |record: &Record| record.engine == first.engine && LONG.iter().all(|(_, get)| get(record) == get(first));
@@ -210,7 +224,7 @@ fn several(records: &[Record]) -> Option<String> {
     let (lowest, highest) = (by_load.first()?.0, by_load.last()?.0);
     let pps = |value: f64| format::quantity(value, Unit::Pps);
     let engine = sheet::column(first.engine);
-    Some(match clean {
+    let found = match clean {
         Some((load, _)) if *load == highest => {
             format!(
                 "At most {} is lost at all {} loads up to {} ({engine}).",
@@ -233,7 +247,8 @@ fn several(records: &[Record]) -> Option<String> {
             format::loss(NO_LOSS),
             pps(lowest)
         ),
-    })
+    };
+    Some(format!("{found} {NO_LOSS_NOTE}"))
 }
 
 fn brief(records: &[Record], style: Style) -> Table {
