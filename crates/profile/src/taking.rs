@@ -588,14 +588,14 @@ impl<'a> Taking<'a> {
             ));
         }
         if samples < FEW_SAMPLES {
-            profile.cautions.push(format!("The account has {samples} samples only: profile for longer."));
+            profile.cautions.push(format!("Only {samples} samples are in the stages: profile for longer."));
         }
         if profile.unknown() > UNKNOWN {
             let row = profile.stage(Stage::Unknown);
             let most: Vec<&str> =
                 row.iter().flat_map(|row| &row.functions).take(4).map(|one| one.function.as_str()).collect();
             profile.cautions.push(format!(
-                "The table of stages does not know functions with {} of the time: {}.",
+                "netcliff cannot assign {} of the time to a stage, most of it in these functions: {}.",
                 percent(profile.unknown()),
                 most.join(", ")
             ));

@@ -32,19 +32,12 @@ pub fn profile(profile: &Profile, style: Style) -> String {
     }
     if !profile.stages.is_empty() {
         page.block(&stages(profile));
-        let known = format!(
-            "{} of the time is in kernel functions that are not in the table of stages, nor are their callers (unknown). {} is in functions that are not \
-             in the table and count for the stage of their caller. This kernel has {} of the table's {} function names.",
-            format::share(profile.unknown()),
-            format::share(profile.by_caller()),
-            profile.sampled.names_known,
-            profile.sampled.names
-        );
         let tone = if profile.unknown() > UNKNOWN { Tone::Alarm } else { Tone::Faint };
-        page.paragraph(0, tone, &known);
-        page.list("FUNCTIONS BY STAGE (share of the stage)", &profile.stages.iter().map(functions).collect::<Vec<_>>());
+        page.paragraph(0, tone, &unknown(profile));
+        let functions: Vec<String> = profile.stages.iter().map(functions).collect();
+        page.list("FUNCTIONS BY STAGE (share of the stage's time)", &functions);
     }
-    page.list("CPU TIME", &classes(profile));
+    page.list("CPU TIME (100 %: one CPU)", &classes(profile));
     let programs = profile.programs.iter().filter(|program| program.cpu >= LEAST_PROGRAM).take(PROGRAMS);
     page.list("PROGRAMS", &programs.map(program).collect::<Vec<_>>());
     if let Some(locks) = &profile.locks {
@@ -117,6 +110,24 @@ fn basis(profile: &Profile) -> String {
     )
 }
 
+/// How much time has no stage, or one that is known only from the caller. If it is much: what follows, and why.
+fn unknown(profile: &Profile) -> String {
+    let share = format::share(profile.unknown());
+    let (names, known) = (profile.sampled.names, profile.sampled.names_known);
+    let mut text =
+        format!("{share} of the time is in kernel functions that netcliff cannot assign to a stage (unknown)");
+    if profile.unknown() > UNKNOWN {
+        text.push_str(&format!(
+            ": the true time of each other stage may be longer by up to that. netcliff assigns functions by their names; of its list of {names} names \
+             this kernel has {known}, because kernel versions and builds differ"
+        ));
+    }
+    text + &format!(
+        ". {} is in functions that netcliff does not know, called by functions that it knows: this time counts for the caller's stage.",
+        format::share(profile.by_caller())
+    )
+}
+
 fn stages(profile: &Profile) -> String {
     let per_packet = profile.per_packet_s.is_some();
     let row = |row: &StageRow| {
@@ -144,7 +155,7 @@ fn stages(profile: &Profile) -> String {
         format::share(total),
     ];
     let heads =
-        ["STAGE", if per_packet { "a packet" } else { "" }, "95 % interval", "share", "95 % interval", "of a CPU"];
+        ["STAGE", if per_packet { "per packet" } else { "" }, "95 % interval", "share", "95 % interval", "of one CPU"];
     columns([heads.map(str::to_owned)].into_iter().chain(profile.stages.iter().map(row)).chain([sum]))
 }
 
@@ -165,20 +176,23 @@ fn functions(row: &StageRow) -> String {
 fn classes(profile: &Profile) -> Vec<String> {
     let classes = &profile.classes;
     let mut lines = vec![format!(
-        "in the stages above: interrupts and softirqs {}, the application {} of a CPU",
+        "counted in the stages above: interrupts and softirqs {}, the application {}",
         format::share(classes.softirq),
         format::share(classes.application)
     )];
-    let own = if classes.own > 0.0 { format!(", this run {}", format::share(classes.own)) } else { String::new() };
+    let own =
+        if classes.own > 0.0 { format!(", this netcliff run {}", format::share(classes.own)) } else { String::new() };
+    let cpus = profile.sampled.cpus.len();
     lines.push(format!(
-        "not in them: other programs {}{own}, idle {} of {} CPUs",
+        "not counted: other programs {}{own}, idle {}; all together {} ({})",
         format::share(classes.others),
         format::share(classes.idle),
-        profile.sampled.cpus.len()
+        format::share(cpus as f64),
+        format::counted(cpus as u64, "CPU")
     ));
     if let Some(meter) = &profile.meter {
         lines.push(format!(
-            "by the meter ({}) over the same time: interrupts and softirqs {}, tasks {}; the samples add up to {} of that",
+            "check by another meter ({}) over the same time: interrupts and softirqs {}, tasks {}; the sampled time is {} of this metered time (100 %: both agree)",
             meter.method,
             format::share(meter.softirq),
             format::share(meter.tasks),
@@ -189,9 +203,9 @@ fn classes(profile: &Profile) -> Vec<String> {
 }
 
 fn program(program: &ProgramRow) -> String {
-    let what = if program.counted { "in the stages above" } else { "not in the stages above" };
+    let what = if program.counted { "counted in the stages above" } else { "not counted in the stages above" };
     format!(
-        "{}: {} of a CPU, {} of it in its own code; {what}",
+        "{}: {} of a CPU ({} of it in user mode, the rest in the kernel); {what}",
         program.name,
         format::share(program.cpu),
         format::share_short(program.user)
