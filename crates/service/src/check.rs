@@ -306,22 +306,22 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unpredicted {
     /// Another command starts the service.
-    #[error("another command may run another program, whose costs were not calibrated")]
+    #[error("this command may run another program, whose costs this run did not measure")]
     OtherProgram,
     /// Sockets poll the device (busy polling), which the model does not have.
-    #[error("neither model nor simulator has sockets of other programs that poll")]
+    #[error("sockets then poll the interface (busy polling), which neither the model nor the simulator can compute")]
     BusyPoll,
     /// GRO is on, which changes the cost of a packet.
-    #[error("the testbed's interface then polls on the requester's CPU, and costs were calibrated without GRO")]
+    #[error("the requester's CPU then polls the testbed's interface, and this run measured the costs without GRO")]
     Gro,
     /// Timers delay the device's polls.
-    #[error("the timers act on polls of the interface, and costs were calibrated without these")]
+    #[error("the timers delay polls of the interface, and this run measured the costs without such polls")]
     Timers,
     /// Packets are received on the requester's CPU.
-    #[error("packets are then received on the requester's CPU, whose time was not calibrated")]
+    #[error("the requester's CPU then receives the packets, and this run did not measure its costs")]
     RequesterCpu,
     /// The costs of a request were not measured.
-    #[error("a request's costs were not calibrated")]
+    #[error("this run did not measure what a request costs")]
     NoCosts,
     /// An engine has no answer.
     #[error("{0}")]

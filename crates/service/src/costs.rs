@@ -370,7 +370,7 @@ impl Costs {
             with_pauses_rps: with_pauses.map(|(cliff_rps, _)| widened(cliff_rps, &cost)),
             capacity_rps: self.capacity_rps(),
             how: format!(
-                "{how}; for one CPU that serves packets and requests in exponential times with the calibrated means"
+                "{how}; it assumes that one CPU serves packets and requests, in exponentially distributed times with the measured means"
             ),
         })
     }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use netcliff_core::Figure;
 use netcliff_core::finding::{CheckedSetting, Pauses};
-use netcliff_core::service::{ServiceCheck, ServiceFinding, ServicePrediction, ServiceTrial, TrialPurpose};
+use netcliff_core::service::{
+    Promise, QuantileLimit, ServiceCheck, ServiceFinding, ServicePrediction, ServiceTrial, TrialPurpose,
+};
+use netcliff_core::units::print_time_s;
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -58,13 +61,18 @@ fn figure(figure: &Figure) -> String {
 /// A measured cliff as text; if `lower_limit`, as `at least`.
 fn at_least_if(lower_limit: bool, cliff: &Figure) -> String {
     if lower_limit {
-        return format!("at least {}: the requester could send no more", rate(cliff.value));
+        return format!("at least {}: the requester (netcliff's load generator) could send no more", rate(cliff.value));
     }
     figure(cliff)
 }
 
 fn answer(page: &mut Page, finding: &ServiceFinding) {
     page.heading("CLIFF");
+    page.paragraph(2, Tone::Faint, &definition(&finding.promise));
+    let is_paused = finding.checks.iter().any(|check| check.cliff_with_pauses_rps.is_some());
+    if finding.cliff_with_pauses_rps.is_some() || is_paused {
+        page.paragraph(2, Tone::Faint, WITH_PAUSES_NOTE);
+    }
     match &finding.cliff_rps {
         Some(cliff) => page.fact("measured", &at_least_if(finding.lower_limit, cliff)),
         None => page.fact("measured", "-"),
@@ -72,7 +80,7 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     with_pauses(page, finding.cliff_with_pauses_rps, finding.predicted.as_ref());
     if let Some(predicted) = &finding.predicted {
         page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
-        let idle = "the busiest CPU has no idle time";
+        let idle = "at this load the busiest CPU has no idle time";
         page.fact("capacity", &format!("{}: {idle}", figure(&predicted.capacity_rps)));
     }
     if let Some(pauses) = finding.pauses.as_ref().filter(|pauses| pauses.count > 0) {
@@ -83,25 +91,38 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     }
     if let Some(requester) = &finding.requester {
         let late = requester.lateness_p99_s.map_or(String::new(), |late_s| {
-            format!(", 99 % of the requests left within {} of their time", format::quantity(late_s, Unit::Seconds))
+            format!("; 99 % of the requests left within {} of their time", format::quantity(late_s, Unit::Seconds))
         });
         let (busy, most) = (format::share_short(requester.busy), rate(requester.ceiling_rps));
-        page.fact("requester", &format!("busy {busy} of the time at the cliff, so it could send {most}{late}"));
+        let lead = "netcliff's load generator was busy";
+        page.fact(
+            "requester",
+            &format!("{lead} {busy} of the time at the cliff, so it could send at most {most}{late}"),
+        );
     }
 }
+
+/// What counts as the cliff, as a sentence.
+fn definition(promise: &Promise) -> String {
+    let limit = |limit: &QuantileLimit| {
+        let (share, within) = (format::share_short(limit.quantile), print_time_s(limit.within_s));
+        format!(", and at least {share} are answered within {within}")
+    };
+    let limits: String = promise.quantiles.iter().map(limit).collect();
+    let (loss, timeout) = (format::loss(promise.loss), print_time_s(promise.timeout_s));
+    format!("Highest load at which at most {loss} of the requests have no correct answer within {timeout}{limits}.")
+}
+
+/// Sentence that explains the fact `with pauses`.
+const WITH_PAUSES_NOTE: &str = "\"with pauses\" also counts requests during pauses of the CPU, in which another program or the hypervisor had it; the other cliffs \
+     leave these requests out.";
 
 /// Adds the cliff that includes pauses of the service's CPUs.
 fn with_pauses(page: &mut Page, measured: Option<Figure>, predicted: Option<&ServicePrediction>) {
     let Some(measured) = measured else { return };
     let predicted = predicted.and_then(|predicted| predicted.with_pauses_rps);
     let predicted = predicted.map_or(String::new(), |cliff| format!("; predicted {}", figure(&cliff)));
-    page.fact(
-        "with pauses",
-        &format!(
-            "{}, if pauses of the CPU count, in which another program or the hypervisor had it{predicted}",
-            figure(&measured)
-        ),
-    );
+    page.fact("with pauses", &format!("{}{predicted}", figure(&measured)));
 }
 
 /// A sentence on the pauses of the service, which are times without answers.
@@ -112,12 +133,14 @@ fn silences(pauses: &Pauses) -> String {
         format!(": half of them longer than {}, the longest {}", seconds(half_s), seconds(longest_s))
     });
     let often = format::quantity(pauses.per_s, Unit::PerSecond);
-    format!("{often} without an answer for {} or longer{}", seconds(pauses.shortest_s), lengths.unwrap_or_default())
+    format!("{often}, each of at least {} without an answer{}", seconds(pauses.shortest_s), lengths.unwrap_or_default())
 }
 
-/// Sentence above the checks: the meaning of "agrees".
-const CHECK_NOTE: &str =
-    "Predicted with the costs of this run, then measured; they agree where their intervals overlap";
+/// Sentences above the checks: what they are, the meaning of "agrees", and what to do where they do not agree.
+const CHECK_NOTE: &str = "A check is a changed setting (--check): its cliff is predicted with the costs of this run, then measured. The two agree \
+     if their intervals overlap.";
+const DISAGREEMENT_NOTE: &str = "Where they do not agree, plan with the measured cliff, and repeat the run: if they still do not agree, the change \
+     also alters what a request costs, which the prediction does not know.";
 
 /// Adds the checks: other set-ups of the service, predicted and measured.
 fn checks(page: &mut Page, finding: &ServiceFinding) {
@@ -125,19 +148,26 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
         return;
     }
     page.heading("CHECKS");
-    page.paragraph(2, Tone::Faint, &format!("{CHECK_NOTE}."));
+    page.paragraph(2, Tone::Faint, CHECK_NOTE);
+    if finding.checks.iter().any(|check| check.agrees == Some(false)) {
+        page.paragraph(2, Tone::Faint, DISAGREEMENT_NOTE);
+    }
     for check in &finding.checks {
         page.paragraph(2, Tone::Strong, &check.name);
-        match (&check.predicted, &check.unpredicted) {
-            (Some(predicted), _) => {
-                page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
+        let unmeasured = check.unmeasured.as_deref().unwrap_or("no reason was recorded");
+        match &check.predicted {
+            Some(predicted) => {
+                // The method is printed once if it is that of the prediction above.
+                let is_above = finding.predicted.as_ref().is_some_and(|above| above.how == predicted.how);
+                let how = if is_above { String::new() } else { format!(": {}", predicted.how) };
+                page.fact("predicted", &format!("{}{how}", figure(&predicted.cliff_rps)));
             }
-            (None, Some(why)) => page.fact("not predicted", why),
-            (None, None) => {}
+            // Without a reason of its own, the check did not start.
+            None => page.fact("not predicted", check.unpredicted.as_deref().unwrap_or(unmeasured)),
         }
         match &check.cliff_rps {
             Some(cliff) => page.fact("measured", &measured(check, cliff)),
-            None => page.fact("not measured", check.unmeasured.as_deref().unwrap_or("-")),
+            None => page.fact("not measured", unmeasured),
         }
         with_pauses(page, check.cliff_with_pauses_rps, check.predicted.as_ref());
         if let Some(bottleneck) = &check.bottleneck {
@@ -158,8 +188,8 @@ fn measured(check: &ServiceCheck, cliff: &Figure) -> String {
         text.push_str(&format!("; {share:.2} times the cliff above"));
     }
     match (check.ratio, check.agrees) {
-        (Some(ratio), Some(true)) => text.push_str(&format!("; {ratio:.2} of the prediction: agrees")),
-        (Some(ratio), Some(false)) => text.push_str(&format!("; {ratio:.2} of the prediction: DOES NOT AGREE")),
+        (Some(ratio), Some(true)) => text.push_str(&format!("; {ratio:.2} times the prediction: agrees")),
+        (Some(ratio), Some(false)) => text.push_str(&format!("; {ratio:.2} times the prediction: DOES NOT AGREE")),
         (None, Some(true)) => text.push_str("; does not contradict the prediction"),
         (None, Some(false)) => text.push_str("; more than predicted: DOES NOT AGREE"),
         (_, None) => {}
@@ -171,7 +201,7 @@ fn measured(check: &ServiceCheck, cliff: &Figure) -> String {
 }
 
 fn costs(page: &mut Page, finding: &ServiceFinding) {
-    let mut rows = vec![words(&["part", "a request", "without load"])];
+    let mut rows = vec![words(&["part", "per request", "without load"])];
     for cost in &finding.costs {
         let request = format::plus_minus(&cost.request_s, Unit::Seconds);
         rows.push(vec![cost.part.clone(), request, format::share_short(cost.constant)]);
@@ -235,7 +265,7 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
     let void = finding.trials.iter().filter(|trial| trial.void.is_some()).count() as u64;
     if void > 0 {
         let why = finding.trials.iter().find_map(|trial| trial.void.clone()).unwrap_or_default();
-        page.fact("void", &format!("{} (without a verdict): {why}", format::counted(void, "trial")));
+        page.fact("void", &format!("{} (not counted): {why}", format::counted(void, "trial")));
     }
 }
 
@@ -299,23 +329,26 @@ mod tests {
             requested: "16384".to_owned(),
             effective: effective.to_owned(),
         };
+        let why = |sentence: &str| Some(sentence.to_owned());
         let small = ServiceCheck {
             settings: vec![setting("net.core.rmem_default", "16384")],
             bottleneck: Some(ServiceBottleneck { gives: Gives::SocketBuffer, seen: "CPU 1 is 20 % idle".to_owned() }),
             ..check("socket-buffer=16KiB", Some(51e3), Some(50e3))
         };
         let other = ServiceCheck {
-            unpredicted: Some("another command may run another program, whose costs were not calibrated".to_owned()),
+            unpredicted: why("this command may run another program, whose costs this run did not measure"),
             notes: vec!["the first request that failed: SERVFAIL".to_owned()],
             ..check("service=nsd -d -c other.conf", None, Some(90e3))
         };
         let threaded = check("threaded=on", Some(60e3), Some(40e3));
-        let mut most = ServiceCheck { lower_limit: true, ..check("rps=off", None, Some(70e3)) };
-        most.compare(Some(Figure::exact(65e3)));
-        let late = ServiceCheck {
-            unmeasured: Some("the run was stopped before this check".to_owned()),
-            ..check("gro=on", None, None)
+        let mut most = ServiceCheck {
+            lower_limit: true,
+            unpredicted: why("the requester's CPU then receives the packets, and this run did not measure its costs"),
+            ..check("rps=off", None, Some(70e3))
         };
+        most.compare(Some(Figure::exact(65e3)));
+        let late =
+            ServiceCheck { unmeasured: why("the run was stopped before this check"), ..check("gro=on", None, None) };
         let page = service(&finding(vec![small, other, threaded, most, late]), Style::default());
         insta::assert_snapshot!(page);
         assert!(!service(&finding(Vec::new()), Style::default()).contains("CHECKS"));
