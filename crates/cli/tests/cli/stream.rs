@@ -27,7 +27,7 @@ fn a_sweep_is_measured_kept_and_shown_again() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-    assert!(home.stdout(["results", "show"]).contains("Highest of 2 configurations, "), "the answer first");
+    assert!(home.stdout(["results", "show"]).contains("Highest goodput of 2 configurations, "), "the answer first");
 }
 
 #[test]

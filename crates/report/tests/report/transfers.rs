@@ -155,7 +155,7 @@ fn fits(name: &str, page: impl Fn(Style) -> String, answers: &[&str]) -> String 
 fn the_brief_page_of_stream_fits_a_screen() {
     let mut pages = String::new();
     for (name, report) in streams() {
-        let answers = ["Goodput ", "Highest of 3 configurations, ", "No goodput was measured"];
+        let answers = ["Goodput ", "Highest goodput of 3 configurations, ", "No goodput was measured"];
         pages += &fits(name, |style| terminal::stream_brief(&report, style), &answers);
     }
     insta::assert_snapshot!("stream", pages);

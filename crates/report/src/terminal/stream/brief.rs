@@ -41,11 +41,11 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     page.list("NOT MEASURED", &not_measured(report));
     let more = warnings.len().saturating_sub(WARNINGS);
     let more = match more {
-        0 => String::new(),
-        1 => ", another warning".to_owned(),
-        several => format!(", {several} more warnings"),
+        0 => " and the configuration".to_owned(),
+        1 => ", the configuration and another warning".to_owned(),
+        several => format!(", the configuration and {several} more warnings"),
     };
-    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, rates on the wire, devices and the configuration{more}."));
+    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, rates on the wire, devices{more}."));
     let host: Vec<String> = host.iter().filter_map(|warning| lasting(warning)).collect();
     if !host.is_empty() {
         page.paragraph(
@@ -72,7 +72,7 @@ fn verdict(report: &StreamReport) -> String {
     };
     let lead = match report.rows.len() {
         1 => "Goodput ".to_owned(),
-        several => format!("Highest of {several} configurations, {}: ", name(best)),
+        several => format!("Highest goodput of {several} configurations, {}: ", name(best)),
     };
     let loss = loss(best).map_or(String::new(), |loss| format!(", {} of the datagrams lost", format::loss(loss)));
     let limit = match &best.limited_by {
@@ -134,7 +134,7 @@ fn loss(row: &StreamRow) -> Option<f64> {
 }
 
 fn one(page: &mut Page, row: &StreamRow) {
-    page.heading(&name(row));
+    page.heading(&format!("{} (path and block size)", name(row)));
     if let Some(spread) = row.goodput_bps.filter(|_| row.samples.len() > 1) {
         let [least, middle, most] = [spread.min, spread.median, spread.max].map(|bps| format::quantity(bps, Unit::Bps));
         page.fact("goodput", &format!("min {least}, median {middle}, max {most}"));
@@ -146,7 +146,7 @@ fn one(page: &mut Page, row: &StreamRow) {
     let of = if row.samples.len() > 1 { " (means of the repeats)" } else { "" };
     for (end, busy, us_per_kib) in ends {
         let us_per_kib = mean_of(row, us_per_kib).map_or("-".to_owned(), format::significant);
-        page.fact(end, &format!("{} of a CPU, CPU time {us_per_kib} us/KiB{of}", share_of(row, busy)));
+        page.fact(end, &format!("{} of a CPU, CPU time {us_per_kib} us per KiB{of}", share_of(row, busy)));
     }
     if let Some(tcp) = &row.tcp {
         let rtt = median(tcp.rtt_s, Unit::Seconds);
@@ -170,7 +170,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
     page.heading("CONFIGURATIONS (goodput: mean of the repeats, 95 % interval)");
     let mut lines = vec![format!(
         "  {:<16}{:>21}{:>10}{:>10}{:>10}{lost:>9}{}",
-        "block",
+        "path, block",
         "goodput",
         "sender",
         "receiver",

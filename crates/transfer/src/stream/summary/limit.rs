@@ -44,7 +44,7 @@ fn paced(options: &StreamOptions, row: &StreamRow) -> Option<String> {
         * f64::from(settings.flows)
         * if settings.direction == Direction::Both { 2.0 } else { 1.0 };
     let reached = row.sender_bps?.median >= PACED * asked_bps;
-    reached.then(|| "pacing, as asked for".to_owned())
+    reached.then(|| "pacing, as requested".to_owned())
 }
 
 fn line(row: &StreamRow) -> Option<String> {
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(told.as_deref(), Some("losses (34.0 % of the datagrams refused by this end's queue or device)"));
         let mut paced = options(Method::Default);
         paced.template.options.pacing_bps = Some(1_010_000_000);
-        assert_eq!(limited_by(&paced, &found).as_deref(), Some("pacing, as asked for"));
+        assert_eq!(limited_by(&paced, &found).as_deref(), Some("pacing, as requested"));
         paced.template.options.pacing_bps = Some(2_000_000_000);
-        assert_ne!(limited_by(&paced, &found).as_deref(), Some("pacing, as asked for"));
+        assert_ne!(limited_by(&paced, &found).as_deref(), Some("pacing, as requested"));
     }
 }
