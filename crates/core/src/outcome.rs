@@ -174,7 +174,7 @@ pub struct Latency {
     pub done_mean: Option<Figure>,
 }
 
-/// Shares of one CPU's time; their sum is 1 if all are present.
+/// Shares of one CPU's time. If their sum is below 1, other work had the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuShares {
@@ -196,6 +196,16 @@ pub struct CpuShares {
     /// Time available for anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<Figure>,
+}
+
+impl CpuShares {
+    /// Share of the time that is in no other share: pauses, and on a measured host other tasks and other softirqs. `None`
+    /// if another share is unknown.
+    pub fn rest(&self) -> Option<f64> {
+        let shares = [self.interrupt, self.poll, self.protocol, self.application, self.available];
+        let sum: Option<f64> = shares.into_iter().map(|share| share.map(|share| share.value)).sum();
+        sum.map(|sum| 1.0 - sum)
+    }
 }
 
 /// Lost packets as fractions of the offered ones, by place.

@@ -235,8 +235,8 @@ pub fn loss(loss: &ByEngine<Loss>) -> Vec<Row> {
 }
 
 /// Note next to the figures of [`fn@check`].
-pub const CHECK_NOTE: &str = "each check is a set-up that was not calibrated, predicted with the costs of this run and then measured; delivered: rate \
-     delivered at 1.5 and at 2 times the check's own cliff; percentages with a sign: error against the measured figure";
+pub const CHECK_NOTE: &str = "changed settings (--check), predicted with the costs of this run and then measured; delivered: rate delivered at 1.5 and at 2 \
+     times the check's own cliff; percentages with a sign: error of the prediction";
 
 /// A row of figures by engine.
 pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {

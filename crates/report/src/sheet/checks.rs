@@ -83,12 +83,13 @@ fn worst_error(check: &SetupCheck) -> Option<f64> {
 /// sentence each.
 pub fn check_notes(check: &SetupCheck) -> Vec<String> {
     let otherwise = check.settings.iter().filter(|made| made.requested != made.effective);
-    let otherwise = otherwise.map(|made| format!("{} {} came to {}", made.name, made.requested, made.effective));
+    let otherwise =
+        otherwise.map(|made| format!("{}: {} requested, {} in effect", made.name, made.requested, made.effective));
     otherwise.chain(check.notes.iter().cloned()).collect()
 }
 
-/// Median error of the predicted cliffs of all set-ups, if `hidden` of them are not shown: `worst 3 of 8; median error
-/// of all: model 12 %, simulation 9 %`. `None` if all are shown.
+/// Median error of the predicted cliffs of all checks, if `hidden` of them are not shown: `Shown: the 3 of 8 checks
+/// with ...; median absolute error of all: model 12 %, simulation 9 %.` `None` if all are shown.
 pub fn median_error(checks: &[SetupCheck], hidden: usize) -> Option<String> {
     if hidden == 0 {
         return None;
@@ -105,8 +106,9 @@ pub fn median_error(checks: &[SetupCheck], hidden: usize) -> Option<String> {
         of.iter().filter_map(|(engine, name)| Some(format!("{name} {}", median(*engine)?))).collect();
     let all = checks.len();
     let median = match known.is_empty() {
-        true => "none was both predicted and measured".to_owned(),
+        true => "no check was both predicted and measured".to_owned(),
         false => format!("median absolute error of all: {}", known.join(", ")),
     };
-    Some(format!("Shown: {} of {all} set-ups, those with the largest prediction errors; {median}.", all - hidden))
+    let shown = all - hidden;
+    Some(format!("Shown: the {shown} of {all} checks with the largest prediction errors (-v shows all); {median}."))
 }

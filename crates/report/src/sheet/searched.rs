@@ -85,7 +85,7 @@ fn open(name: &str, bounds: &CliffBounds) -> Option<String> {
 pub fn contradictions(finding: &Finding) -> Vec<String> {
     let one = |of: &netcliff_core::finding::Contradiction| {
         let load = format::quantity(of.load_pps, Unit::Pps);
-        format!("the sweep lost {} at {load}, which does not fit the cliff: {}", format::loss(of.loss), of.cause)
+        format!("the load sweep lost {} at {load}, which contradicts the cliff: {}", format::loss(of.loss), of.cause)
     };
     finding.contradictions.iter().map(one).collect()
 }

@@ -10,6 +10,8 @@ use crate::format;
 const LIVELOCK_BELOW: f64 = 0.5;
 /// Share of the peak at twice the cliff, from which the page says that there is no livelock.
 const FLAT_FROM: f64 = 0.9;
+/// Smallest share of the CPU that is not printed as 0 %.
+const LEAST_SHARE: f64 = 0.005;
 
 /// Relative error of an engine's figure against the measured one. `None` for the measurement itself, or if a figure is
 /// missing.
@@ -54,15 +56,15 @@ pub struct Livelock {
 }
 
 /// The behaviour at twice the cliff, by the first of these that exists: the sweep's trials, the trial that accounts for
-/// each packet, the simulation, the model. `None` if none of them has a load that high.
+/// each packet, the simulation, the model; all but the first are named. `None` if none of them has a load that high.
 pub fn livelock(finding: &Finding) -> Option<Livelock> {
     let shares = delivered_at_twice(finding);
     let of =
         |engine: EngineKind| shares.get(engine).filter(|figure| figure.value.is_finite()).map(|figure| figure.value);
     let (engine, value, by) = of(EngineKind::Wire)
         .map(|value| (EngineKind::Wire, value, measured_by(finding)))
-        .or_else(|| Some((EngineKind::Sim, of(EngineKind::Sim)?, "simulated, not measured".to_owned())))
-        .or_else(|| Some((EngineKind::Model, of(EngineKind::Model)?, "predicted, not measured".to_owned())))?;
+        .or_else(|| Some((EngineKind::Sim, of(EngineKind::Sim)?, " (simulated, not measured)".to_owned())))
+        .or_else(|| Some((EngineKind::Model, of(EngineKind::Model)?, " (predicted, not measured)".to_owned())))?;
     let share = format::share(value);
     let verdict = match value {
         value if value < LIVELOCK_BELOW => Verdict::Livelock,
@@ -70,9 +72,9 @@ pub fn livelock(finding: &Finding) -> Option<Livelock> {
         _ => Verdict::Flat,
     };
     let text = match verdict {
-        Verdict::Livelock => format!("Receive livelock: at twice the cliff {share} of the peak is delivered ({by})."),
-        Verdict::Falls => format!("Throughput falls past the cliff, to {share} of the peak at twice the cliff ({by})."),
-        Verdict::Flat => format!("No livelock: at twice the cliff {share} of the peak is delivered ({by})."),
+        Verdict::Livelock => format!("Receive livelock: at twice the cliff {share} of the peak is delivered{by}."),
+        Verdict::Falls => format!("Throughput falls past the cliff, to {share} of the peak at twice the cliff{by}."),
+        Verdict::Flat => format!("No livelock: at twice the cliff {share} of the peak is delivered{by}."),
     };
     let why = (verdict != Verdict::Flat).then(|| why(finding, engine)).flatten();
     Some(Livelock { verdict, text, why })
@@ -85,14 +87,14 @@ pub fn delivered_at_twice(finding: &Finding) -> ByEngine<Figure> {
     ByEngine { wire, ..finding.livelock.clone() }
 }
 
-/// The trial in which the measured share was delivered.
+/// The trial in which the measured share was delivered, in parentheses. Empty if it is one of the sweep's trials.
 fn measured_by(finding: &Finding) -> String {
     if finding.livelock.wire.is_some() && !finding.livelock_by_ledger {
-        return "measured".to_owned();
+        return String::new();
     }
     let tracing_ns = finding.ledger.as_ref().and_then(|trial| trial.ledger.tracing_ns);
     let slowed = tracing_ns.map_or(String::new(), |ns| format!(", which takes {ns} ns a drop"));
-    format!("measured in the trial that accounts for each packet{slowed}")
+    format!(" (measured in the trial that accounts for each packet{slowed})")
 }
 
 /// Sentence on the CPU split: `CPU at twice the cliff: protocol 95.1 % (63.0 % at the cliff), application 2.10 % (30.0
@@ -100,10 +102,14 @@ fn measured_by(finding: &Finding) -> String {
 fn why(finding: &Finding, engine: EngineKind) -> Option<String> {
     let twice = finding.cpu_at_twice.get(engine)?;
     let cliff = finding.cpu_at_cliff.get(engine);
-    let parts: Vec<String> = CPU_PARTS
+    let mut parts: Vec<String> = CPU_PARTS
         .iter()
         .filter_map(|(name, part)| part(twice).map(|figure| shift(name, figure, cliff.and_then(part))))
         .collect();
+    let rest = |cpu: &CpuShares| cpu.rest().map(Figure::exact);
+    if let Some(other) = rest(twice).filter(|other| other.value >= LEAST_SHARE) {
+        parts.push(shift("other work", other, cliff.and_then(rest)));
+    }
     let kernel = Some([part_sum(twice), part_sum(cliff?)]).filter(|[twice, cliff]| twice > cliff);
     let starved = application(twice).zip(cliff.and_then(application)).is_some_and(|(twice, cliff)| twice < cliff);
     let cause = match (kernel, starved) {

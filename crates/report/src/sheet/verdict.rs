@@ -78,12 +78,12 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
         let reach = (ends.high - cliff.value).max(cliff.value - ends.low) / cliff.value;
         if reach > WIDE {
             said.push(format!(
-                "its interval reaches {} from it: repeat it, or give --searches more",
+                "its interval reaches {} from it: repeat the run, or raise --searches",
                 format::share(reach)
             ));
         }
         if ends.confidence < SURE {
-            said.push(format!("its interval rests on {}: give --searches more", searches_in_words(count(finding))));
+            said.push(format!("its interval rests on {} only: raise --searches", searches_in_words(count(finding))));
         }
     }
     if let Some(searches) = searches {
@@ -95,11 +95,12 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
     }
     said.extend(excluding(finding));
     said.extend(super::culprit::tail(finding));
-    if !finding.contradictions.is_empty() {
-        said.push(match finding.contradictions.len() {
-            1 => "1 load of the sweep does not fit it".to_owned(),
-            several => format!("{several} loads of the sweep do not fit it"),
-        });
+    let contradictions = finding.contradictions.len() as u64;
+    if contradictions > 0 {
+        let loads = format::counted(contradictions, "load");
+        said.push(format!(
+            "the loss at {loads} of the load sweep contradicts the cliff (too high below it, or too low above it)"
+        ));
     }
     said
 }
@@ -139,28 +140,33 @@ pub fn confidences(finding: &Finding) -> Option<String> {
         ("cliff with pauses", &finding.cliff_experienced_pps),
         ("peak", &finding.peak_pps),
     ];
-    let mut groups: Vec<(f64, Vec<String>)> = Vec::new();
+    // By confidence: the names, each with its engines.
+    let mut groups: Vec<(f64, Vec<(&str, Vec<&str>)>)> = Vec::new();
     for (name, figures) in names {
         for (engine, figure) in figures.present() {
             let Some(ends) = figure.interval.filter(|_| (name, engine) != ("cliff", EngineKind::Wire)) else {
                 continue;
             };
-            let name = format!("{name} ({})", super::column(engine));
+            let engine = super::column(engine);
             match groups.iter_mut().find(|(confidence, _)| (confidence - ends.confidence).abs() < 0.01) {
-                Some((_, named)) => named.push(name),
-                None => groups.push((ends.confidence, vec![name])),
+                Some((_, named)) => match named.iter_mut().find(|(of, _)| *of == name) {
+                    Some((_, engines)) => engines.push(engine),
+                    None => named.push((name, vec![engine])),
+                },
+                None => groups.push((ends.confidence, vec![(name, vec![engine])])),
             }
         }
     }
-    let of = |(confidence, named): &(f64, Vec<String>)| {
+    let of = |(confidence, named): &(f64, Vec<(&str, Vec<&str>)>)| {
         let sure = match *confidence > 0.0 {
             true => format!("{} confidence", format::share_short(*confidence)),
             false => certainty(0.0, searches),
         };
-        format!("{sure} for {}", named.join(", "))
+        let named = named.iter().map(|(name, engines)| format!("{name} ({})", engines.join(", ")));
+        format!("of {}: {sure}", named.collect::<Vec<_>>().join(", "))
     };
     let each: Vec<String> = groups.iter().map(of).collect();
-    (!each.is_empty()).then(|| format!("Intervals: {}.", each.join("; ")))
+    (!each.is_empty()).then(|| format!("Intervals {}.", each.join("; ")))
 }
 
 /// Number of searches for the host's own cliff.

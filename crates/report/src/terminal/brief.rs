@@ -8,7 +8,7 @@ use super::{Style, answer, head, livelock};
 use crate::format::{self, Unit};
 use crate::sheet::{self, Row};
 
-/// Largest number of other set-ups shown: those with the worst predictions.
+/// Largest number of checks shown: those with the worst predictions.
 const CHECKS: usize = 3;
 
 /// The verdict with doubts about it, the figures to act on, the bottleneck and suggestions. The rest is in
@@ -44,7 +44,7 @@ fn figures(page: &mut Page, finding: &Finding) {
         sheet::by_engine(sheet::WITH_PAUSES, Unit::Pps, &finding.cliff_experienced_pps),
     ];
     rows.extend(sheet::peak(finding));
-    rows.push(sheet::by_engine("of peak, 2x cliff", Unit::Share, &sheet::delivered_at_twice(finding)));
+    rows.push(sheet::by_engine("left at 2x cliff", Unit::Share, &sheet::delivered_at_twice(finding)));
     rows.extend(finding.latency.iter().flat_map(|at| {
         let label = format!("p99 at {}{mark}", format::share_short(at.share));
         let named = move |row: Row| Row { label: label.clone(), ..row };
@@ -53,17 +53,18 @@ fn figures(page: &mut Page, finding: &Finding) {
     // Leave out rows for which no engine has a figure: -v lists them as not measured. The cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
-    page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; of peak, 2x cliff: share of it delivered at twice the cliff; p99: 99th percentile of latency at this share of the cliff.");
+    page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; left at 2x cliff: share of the peak delivered at twice the cliff; p99: 99th percentile of latency at this share of the cliff.");
     if rows.iter().any(|row| row.label.ends_with('*')) {
         page.paragraph(2, Tone::Faint, &format!("* {}: no cliff was measured", sheet::of_the_cliff(finding)));
     }
 }
 
-/// The cliff of each other set-up with the errors of both predictions. If there are more than [`CHECKS`], the worst
-/// ones, and the median error of all.
+/// The cliff of each check with the errors of both predictions. If there are more than [`CHECKS`], the worst ones, and
+/// the median error of all.
 fn checks(page: &mut Page, finding: &Finding) {
     let Some((shown, hidden)) = sheet::worst_checks(&finding.checks, CHECKS) else { return };
     page.columns("CLIFF OF CHECKS");
+    page.paragraph(2, Tone::Faint, "Changed settings, predicted from this run (error in brackets), then measured.");
     let row = |check: &&SetupCheck| {
         let cliff = sheet::check(check).into_iter().next();
         cliff.map(|row| Row { label: check.name.clone(), ..row })
@@ -87,5 +88,9 @@ fn rest(finding: &Finding) -> String {
         1 => ", and why a figure is missing".to_owned(),
         several => format!(", and why {several} figures are missing"),
     };
-    format!("-v shows costs, disturbances, CPU time, losses{absent}.")
+    let contradicting = match finding.contradictions.is_empty() {
+        true => "",
+        false => ", the loads that contradict the cliff",
+    };
+    format!("-v shows costs, disturbances, CPU time, losses{contradicting}{absent}.")
 }

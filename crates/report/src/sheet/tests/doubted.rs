@@ -52,7 +52,7 @@ fn a_bound_of_few_searches_says_how_many_instead_of_no_confidence() {
     let said = confidences(&one).unwrap();
     assert_eq!(
         said,
-        "Intervals: 95.6 % confidence for cliff (sim), peak (measured); from 1 search for cliff with pauses (measured)."
+        "Intervals of cliff (sim), peak (measured): 95.6 % confidence; of cliff with pauses (measured): from 1 search."
     );
 }
 
@@ -119,7 +119,10 @@ fn only_a_disturbed_run_is_warned_of() {
     quiet.cliff_pps.wire = Some(Figure::between(120e3, 117e3, 123e3, 0.95));
     assert_eq!(caution(&quiet, "find run 3"), None);
     quiet.contradictions = vec![Contradiction { load_pps: 1e5, loss: 0.1, cause: "chance".into() }];
-    assert_eq!(caution(&quiet, "find run 3").unwrap(), "Caution: find run 3: 1 load of the sweep does not fit it.");
+    assert_eq!(
+        caution(&quiet, "find run 3").unwrap(),
+        "Caution: find run 3: the loss at 1 load of the load sweep contradicts the cliff (too high below it, or too low above it)."
+    );
     quiet.contradictions.clear();
     quiet.partial = true;
     assert_eq!(caution(&quiet, "find run 3").unwrap(), "Caution: find run 3: it was stopped early.");
