@@ -53,7 +53,12 @@ fn figures(page: &mut Page, finding: &Finding) {
     // Leave out rows for which no engine has a figure: -v lists them as not measured. The cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
-    page.paragraph(2, Tone::Faint, "Peak: highest delivered rate; left at 2x cliff: share of the peak delivered at twice the cliff; p99: 99th percentile of latency at this share of the cliff.");
+    let legend = format!(
+        "Cliff: highest load with loss up to {}; peak: highest delivered rate; left at 2x cliff: share of the peak; p99: latency at this share of the \
+         cliff.",
+        format::loss(finding.loss_target)
+    );
+    page.paragraph(2, Tone::Faint, &legend);
     if rows.iter().any(|row| row.label.ends_with('*')) {
         page.paragraph(2, Tone::Faint, &format!("* {}: no cliff was measured", sheet::of_the_cliff(finding)));
     }
