@@ -278,8 +278,23 @@ pub struct ServicePrediction {
     pub with_pauses_rps: Option<Figure>,
     /// Load at which the busiest CPU has no idle time, whatever the promise (requests/s).
     pub capacity_rps: Figure,
+    /// Response times at the loads of the trials, in ascending order, without pauses; absent: not computed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub response_times: Vec<PredictedResponse>,
     /// How the cliff was computed, one sentence.
     pub how: String,
+}
+
+/// Computed response times at a load.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PredictedResponse {
+    /// Load (requests/s).
+    pub rate_rps: f64,
+    /// Median (s).
+    pub p50_s: f64,
+    /// 99th percentile (s).
+    pub p99_s: f64,
 }
 
 /// CPU time of one part.

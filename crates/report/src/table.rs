@@ -153,13 +153,13 @@ fn list(records: &[Record], style: Style) -> String {
 /// polls become the one with the highest values.
 fn notes(records: &[Record]) -> Vec<String> {
     let all = || records.iter().flat_map(|record| &record.outcome.notes);
-    let most = all().fold((0.0, 0.0), |most: (f64, f64), note| match note {
-        Note::FullPolls(share, _, more_pps) => (most.0.max(*share), most.1.max(*more_pps)),
-        _ => most,
-    });
-    let sentence = |note: &Note| match note {
-        Note::FullPolls(_, weight, _) => Note::FullPolls(most.0, *weight, most.1).to_string(),
-        other => other.to_string(),
+    let sentence = |note: &Note| {
+        let Note::FullPolls(_, weight, _) = note else { return note.to_string() };
+        let most = all().fold((0.0, 0.0), |most: (f64, f64), other| match other {
+            Note::FullPolls(share, of, more_pps) if of == weight => (most.0.max(*share), most.1.max(*more_pps)),
+            _ => most,
+        });
+        Note::FullPolls(most.0, *weight, most.1).to_string()
     };
     let noted = |record| -> Vec<(String, String)> {
         let record: &Record = record;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use netcliff_core::service::{Promise, QuantileLimit, ServiceCost, ServicePrediction};
+use netcliff_core::service::{
+    PredictedResponse, Promise, QuantileLimit, ResponseTimes, ServiceCost, ServicePrediction,
+};
 use netcliff_core::units::{print_share, print_time_s};
 use netcliff_core::{Engine, Figure, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
@@ -13,6 +15,7 @@ use netcliff_sim::SimEngine;
 use netcliff_stats::{self as stats, fit_non_negative_robust, quantile_at};
 
 use crate::bench::Metered;
+use crate::latency::ResponseModel;
 use crate::pauses::{NO_LIMIT, Pauses};
 
 /// Loads of the calibration, as shares of the rough cliff: different enough to separate time that grows with the load
@@ -356,6 +359,25 @@ impl Costs {
         self.predict_altered(&Altered::default(), goal)
     }
 
+    /// Response times at `rates_rps` (requests/s), in ascending order without repetitions, from trials (load, response
+    /// times) without pauses. Empty if they cannot be computed.
+    pub fn responses(
+        &self,
+        goal: &Goal<'_>,
+        measured: &[(f64, ResponseTimes)],
+        rates_rps: &[f64],
+    ) -> Vec<PredictedResponse> {
+        let Ok((host, scheme, _)) = self.altered(&Altered::default(), goal) else { return Vec::new() };
+        let capacity_rps = self.load_of(&self.busiest_s).value;
+        let Some(model) = ResponseModel::fit(&host, &scheme, measured, capacity_rps, goal.seed) else {
+            return Vec::new();
+        };
+        let mut rates_rps: Vec<f64> = rates_rps.iter().copied().filter(|rps| *rps < capacity_rps).collect();
+        rates_rps.sort_by(f64::total_cmp);
+        rates_rps.dedup();
+        rates_rps.into_iter().filter_map(|rps| model.at(rps)).collect()
+    }
+
     /// The computed cliff of a set-up that differs from the calibrated one; otherwise the reason why it cannot be
     /// computed. A request costs what it cost in the calibrated set-up.
     pub fn predict_altered(&self, altered: &Altered, goal: &Goal<'_>) -> Result<ServicePrediction, String> {
@@ -369,6 +391,7 @@ impl Costs {
             cliff_rps: widened(cliff_rps, &cost),
             with_pauses_rps: with_pauses.map(|(cliff_rps, _)| widened(cliff_rps, &cost)),
             capacity_rps: self.capacity_rps(),
+            response_times: Vec::new(),
             how: format!(
                 "{how}; it assumes that one CPU serves packets and requests, in exponentially distributed times with the measured means"
             ),
@@ -445,7 +468,8 @@ fn widened(cliff_rps: Figure, capacity_rps: &Figure) -> Figure {
     Figure::between(value, (value - below).max(0.0), value + above, confidence)
 }
 
-fn traffic() -> Traffic {
+/// Packets of a link that is no limit.
+pub(crate) fn traffic() -> Traffic {
     Traffic { link_bps: 1e12, ..Traffic::default() }
 }
 

@@ -26,6 +26,7 @@ pub mod costs;
 pub mod error;
 pub mod far;
 pub mod find;
+pub mod latency;
 pub mod meter;
 pub mod pauses;
 pub mod process;

@@ -24,6 +24,7 @@ pub fn service(finding: &ServiceFinding, style: Style) -> String {
     answer(&mut page, finding);
     checks(&mut page, finding);
     costs(&mut page, finding);
+    responses(&mut page, finding);
     loads(&mut page, finding);
     let partial = finding.partial.iter().map(|why| format!("the run ended early: {why}"));
     let missing: Vec<String> = finding.missing.iter().cloned().chain(partial).collect();
@@ -222,6 +223,38 @@ struct Row {
     p99_s: Vec<f64>,
 }
 
+/// Adds the response times at the calibrated loads, measured and predicted.
+fn responses(page: &mut Page, finding: &ServiceFinding) {
+    let predicted = finding.predicted.iter().flat_map(|predicted| &predicted.response_times);
+    let mut rows = vec![words(&["load", "of the cliff", "p50", "predicted", "p99", "predicted"])];
+    for own in predicted {
+        let counts = |trial: &&ServiceTrial| {
+            trial.purpose == TrialPurpose::Calibration && trial.void.is_none() && trial.rate_rps == own.rate_rps
+        };
+        let times: Vec<_> = finding.trials.iter().filter(counts).filter_map(|trial| trial.times).collect();
+        if times.is_empty() {
+            continue;
+        }
+        let time = |time_s: f64| format::quantity(time_s, Unit::Seconds);
+        let of_cliff = finding.cliff_rps.map(|cliff| format::share_short(own.rate_rps / cliff.value));
+        rows.push(vec![
+            format::quantity(own.rate_rps, Unit::PerSecond),
+            of_cliff.unwrap_or("-".to_owned()),
+            median(times.iter().map(|times| times.p50_s).collect()),
+            time(own.p50_s),
+            median(times.iter().map(|times| times.p99_s).collect()),
+            time(own.p99_s),
+        ]);
+    }
+    table(page, "RESPONSE TIMES (WITHOUT PAUSES)", &rows);
+}
+
+/// Median of the times (s) as text; `-` without times.
+fn median(mut times_s: Vec<f64>) -> String {
+    times_s.sort_by(f64::total_cmp);
+    times_s.get(times_s.len() / 2).map_or("-".to_owned(), |time_s| format::quantity(*time_s, Unit::Seconds))
+}
+
 fn loads(page: &mut Page, finding: &ServiceFinding) {
     let counted = |trial: &&ServiceTrial| trial.purpose != TrialPurpose::Bottleneck && trial.void.is_none();
     let mut by_load: BTreeMap<u64, Row> = BTreeMap::new();
@@ -246,19 +279,14 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
     let mut rows = vec![words(&["load", "passed", "answered", "late", "wrong", "p50", "p99"])];
     for (rps, row) in all {
         let share = |count: u64| format::loss(count as f64 / row.requests.max(1) as f64);
-        let median = |times: &[f64]| {
-            let mut times = times.to_vec();
-            times.sort_by(f64::total_cmp);
-            times.get(times.len() / 2).map_or("-".to_owned(), |time_s| format::quantity(*time_s, Unit::Seconds))
-        };
         rows.push(vec![
             format::quantity(rps, Unit::PerSecond),
             format!("{} of {}", row.kept, row.trials),
             format::quantity(row.answers as f64 / row.requests.max(1) as f64, Unit::Share),
             share(row.late),
             share(row.wrong),
-            median(&row.p50_s),
-            median(&row.p99_s),
+            median(row.p50_s),
+            median(row.p99_s),
         ]);
     }
     table(page, "LOADS NEXT TO THE CLIFF (REQUESTS A SECOND)", &rows);
