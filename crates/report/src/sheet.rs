@@ -2,6 +2,7 @@
 //! that were not measured.
 
 mod checks;
+mod costs;
 mod culprit;
 mod disturbed;
 mod hosts;
@@ -17,6 +18,7 @@ use netcliff_core::{Arrivals, CpuShares, EngineKind, Figure, Finding, FrameSizes
 use crate::format::{self, Unit};
 
 pub use checks::{check, check_notes, median_error, worst_checks};
+pub use costs::{CostLine, cost_name, costs};
 pub use culprit::culprit;
 pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use hosts::device;
@@ -241,29 +243,6 @@ pub const CHECK_NOTE: &str = "changed settings (--check), predicted with the cos
 /// A row of figures by engine.
 pub fn by_engine(label: &str, unit: Unit, figures: &ByEngine<Figure>) -> Row {
     Row::new(label, unit, |engine| figures.get(engine).copied())
-}
-
-/// One calibrated cost as text: key, value with interval, how it was measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CostLine {
-    /// Key of the host file.
-    pub key: String,
-    /// Value and interval.
-    pub cell: Option<Cell>,
-    /// How the cost was measured.
-    pub how: String,
-}
-
-/// The calibrated costs in the order they are shown; empty without a calibration.
-pub fn costs(finding: &Finding) -> Vec<CostLine> {
-    let costs = finding.calibration.iter().flat_map(|calibration| &calibration.costs);
-    costs
-        .map(|cost| CostLine {
-            key: cost.key.clone(),
-            cell: Cell::of(&cost.figure, Unit::of_cost(&cost.unit)),
-            how: cost.how.clone(),
-        })
-        .collect()
 }
 
 /// The confidence that all intervals of a finding share. `None` if the confidences differ.

@@ -16,8 +16,8 @@ pub fn costs(finding: &Finding) -> Markup {
             @match &finding.calibration {
                 None => p { "-" },
                 Some(calibration) => {
-                    @let row = |cost: sheet::CostLine| vec![figure(&cost.key), Column::Figure(content(cost.cell.as_ref())), words(&cost.how)];
-                    (stack(&["cost", "value", "method"], sheet::costs(finding).into_iter().map(row)))
+                    @let row = |cost: sheet::CostLine| vec![words(&cost.name), Column::Figure(content(cost.cell.as_ref())), words(&cost.how), words(&cost.key)];
+                    (stack(&["cost", "value", "method", "key"], sheet::costs(finding).into_iter().map(row)))
                     p.note {
                         "CPU meter: " (calibration.cpu_method) "."
                         @if let Some(r2) = calibration.r_squared {

@@ -3,6 +3,7 @@
 use netcliff_core::Finding;
 use netcliff_core::finding::{CliffSensitivity, Correlated};
 
+use super::cost_name;
 use crate::format::{self, Unit};
 
 /// Largest number of costs that are named; the others move the cliff less.
@@ -27,7 +28,7 @@ fn moves(sensitivity: &[CliffSensitivity]) -> Option<String> {
     let each: Vec<String> = sensitivity
         .iter()
         .take(NAMED)
-        .map(|cost| format!("{} by {}", cost.key, format::signed(0.01 * cost.elasticity, Unit::Share)))
+        .map(|cost| format!("{} by {}", cost_name(&cost.key), format::signed(0.01 * cost.elasticity, Unit::Share)))
         .collect();
     (!each.is_empty()).then(|| format!("Change of the predicted cliff if a cost is 1 % higher: {}.", each.join(", ")))
 }
@@ -38,13 +39,13 @@ fn open(sensitivity: &[CliffSensitivity]) -> Option<String> {
         let spread = format::share(worst.spread);
         format!(
             "Longer calibration would help most with {}: its uncertainty alone spreads the cliff by {spread}.",
-            worst.key
+            cost_name(&worst.key)
         )
     })
 }
 
 fn apart(pair: &Correlated) -> String {
-    let Correlated { a, b, correlation } = pair;
+    let (a, b, correlation) = (cost_name(&pair.a), cost_name(&pair.b), pair.correlation);
     format!(
         "The trials hardly separate {a} from {b} (correlation {correlation:.2}): their joint cost is known better than each cost."
     )
@@ -67,13 +68,17 @@ mod tests {
             cost("wakeup", -0.01, 0.0),
         ];
         let said = rests_on(&finding);
-        assert!(said[0].ends_with("protocol by -0.450 %, application by -0.400 %, poll by -0.100 %."), "{}", said[0]);
-        assert!(said[1].contains("most with application") && said[1].contains("2.10 %"), "{}", said[1]);
+        assert!(
+            said[0].ends_with("protocol per packet by -0.450 %, program per packet by -0.400 %, poll by -0.100 %."),
+            "{}",
+            said[0]
+        );
+        assert!(said[1].contains("most with program per packet") && said[1].contains("2.10 %"), "{}", said[1]);
         assert_eq!(said.len(), 2);
         let pair = Correlated { a: "protocol".into(), b: "poll".into(), correlation: -0.93 };
         assert_eq!(
             apart(&pair),
-            "The trials hardly separate protocol from poll (correlation -0.93): their joint cost is known better than each cost."
+            "The trials hardly separate protocol per packet from poll (correlation -0.93): their joint cost is known better than each cost."
         );
     }
 }

@@ -7,6 +7,7 @@ use super::Style;
 use super::headroom::columns;
 use super::page::{Page, Tone};
 use crate::format::{self, Unit};
+use crate::sheet::cost_name;
 
 /// Index of dispersion from which traffic is called bursty.
 const BURSTY: f64 = 2.0;
@@ -135,16 +136,7 @@ fn parts(learned: &Learned) -> String {
 }
 
 fn cost(cost: &Cost) -> String {
-    let name = match cost.key.as_str() {
-        "protocol" => "softirq time per packet",
-        "poll" => "a poll",
-        "wakeup" => "wake-up of the program",
-        "interrupt" => "an interrupt",
-        "application" => "program's time per packet",
-        "context_switch" => "a switch to the program",
-        "other" => "time in other tasks and softirqs per packet",
-        key => key,
-    };
+    let name = cost_name(&cost.key);
     format!("{name}: {}", format::figure(&cost.figure, Unit::Seconds))
 }
 

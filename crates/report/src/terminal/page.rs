@@ -11,8 +11,10 @@ use crate::sheet::{self, Cell, CostLine, ENGINES, Row};
 const MIN_WIDTH: usize = 48;
 /// Width from which a figure and its interval fit in one cell, next to labels of 16 columns (columns).
 const WIDE: usize = 76;
-/// Width of the names of facts and costs.
+/// Width of the names of facts.
 const NAME: usize = 15;
+/// Width of the names of costs.
+const COST: usize = 24;
 
 /// Kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,17 +121,12 @@ impl Page {
         asked.iter().for_each(|(name, fact)| self.fact(name, fact));
     }
 
+    /// Adds a cost: its name and figure, then how it was measured, with its key.
     pub fn cost(&mut self, cost: &CostLine) {
-        const FIGURE: usize = 24;
-        let name = format::printable(&cost.key);
+        let name = format::printable(&cost.name);
         let figure = cost.cell.as_ref().map_or("-".to_owned(), joined);
-        let lead = format!("  {name:<NAME$} {figure:<FIGURE$} ");
-        if self.style.width >= WIDE && lead.len() == NAME + FIGURE + 4 {
-            self.wrapped(Tone::Plain, &lead, &" ".repeat(NAME + FIGURE + 4), &cost.how);
-        } else {
-            self.fact(&name, &figure);
-            self.fact("", &cost.how);
-        }
+        self.wrapped(Tone::Plain, &format!("  {name:<COST$} "), &" ".repeat(COST + 3), &figure);
+        self.paragraph(6, Tone::Plain, &format!("{} (key {})", cost.how, cost.key));
     }
 
     fn label_width(&self) -> usize {
