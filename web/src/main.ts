@@ -7,7 +7,7 @@ import { hostName, rate } from "./format";
 import { isCapture, open, openCapture } from "./open";
 import { Results, type Opening } from "./results";
 import { VIEWS, fromFragment, initial, setting, toFragment, type State, type View } from "./state";
-import { value, type Figure } from "./types";
+import { value, type Content, type Figure, type Reply } from "./types";
 import { Watch } from "./watch";
 
 const TITLES: Record<View, string> = { explore: "Explore", watch: "Watch one host work", results: "Results" };
@@ -157,16 +157,15 @@ function start(): void {
       change(keeps.view ? { ...next, view } : next, keeps.view);
     }
     navigation();
-    results.opened(name, reply);
+    results.opened(name, reply as Reply<Content>);
     explore.draw();
   }
 
   async function file(dropped: File): Promise<void> {
     if (dropped.size > 32 << 20) {
-      say(
-        message,
-        `${dropped.name}: is larger than 32 MiB; expected a record, an experiment, a host file or a capture`,
-      );
+      const text = `${dropped.name}: is larger than 32 MiB; expected a record, an experiment, a host file or a capture`;
+      say(message, text);
+      results.opened(dropped.name, { error: { part: "file", text } });
       return;
     }
     const bytes = new Uint8Array(await dropped.arrayBuffer());
@@ -174,9 +173,11 @@ function start(): void {
       await take(dropped.name, new TextDecoder().decode(bytes));
       return;
     }
-    const taken = openCapture(dropped.name, await takeCapture(dropped.name, bytes), state);
+    const reply = await takeCapture(dropped.name, bytes);
+    const taken = openCapture(dropped.name, reply, state);
     say(message, taken.message);
     if (taken.state) change(taken.state);
+    results.opened(dropped.name, "error" in reply ? reply : { ok: { kind: "capture" } });
   }
   explore.controls.onFile = (dropped) => {
     void file(dropped);

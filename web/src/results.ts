@@ -3,7 +3,7 @@
 import { fill, h, say } from "./dom";
 import { hostName, rate } from "./format";
 import { Plan } from "./suggested";
-import { value, type Content, type Figure, type Reply } from "./types";
+import { value, type Figure, type Reply } from "./types";
 
 /** A row of `api/runs`. */
 export interface Run {
@@ -64,7 +64,7 @@ export class Results {
     h(
       "li",
       { class: "hint" },
-      "No file is open. Drop a file onto the page: output of find, predict or simulate with --json, an experiment or a host file.",
+      "No file is open. Drop a file onto the page: output of find, predict or simulate with --json, an experiment, a host file or a capture.",
     ),
   );
   private readonly search = h("input", { type: "search", id: "search", placeholder: "name, kind, host, command" });
@@ -261,9 +261,9 @@ export class Results {
     }
   }
 
-  /** Notes a file that was opened. */
-  opened(name: string, reply: Reply<unknown>): void {
-    const text = "error" in reply ? reply.error.text : `${name}: ${(reply.ok as Content).kind}`;
+  /** Lists a file that was opened, with the kind of its content, or why it was not. */
+  opened(name: string, reply: Reply<{ kind: string }>): void {
+    const text = "error" in reply ? reply.error.text : `${name}: ${reply.ok.kind}`;
     const first = this.files.querySelector(".hint");
     if (first) first.remove();
     this.files.prepend(h("li", { class: "error" in reply ? "error" : "" }, text));

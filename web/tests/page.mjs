@@ -347,6 +347,15 @@ await test("a capture that is dropped is the traffic, and a new engine has it, t
   assert.ok(reply.ok.outcome.throughput_pps.value > 4e4, JSON.stringify(reply));
   // With the slider at rest the engines of the pool answer, which change after change stops and starts anew.
   await page.waitForSelector("circle.dot", { state: "attached", timeout: 30_000 });
+  // Every file is listed, newest first: one that is too large, the capture, and the part of it.
+  writeFileSync(file, Buffer.alloc((32 << 20) + 1));
+  await page.setInputFiles("#file", file);
+  await page.click('#views a[href*="/results"]');
+  const files = page.locator("section", { has: page.getByText("Files opened on this page", { exact: true }) });
+  const listed = await files.locator("li").allTextContents();
+  assert.equal(listed.length, 3, listed.join("; "));
+  assert.match(listed[0], /mine\.pcap: is larger than 32 MiB/);
+  assert.deepEqual(listed.slice(1), ["mine.pcap: capture", "mine.pcap: capture"]);
   rmSync(folder, { recursive: true });
   assert.deepEqual(complaints, []);
   await close();
