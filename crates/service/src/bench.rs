@@ -2,7 +2,7 @@
 //! trial.
 
 use netcliff_core::service::{Promise, ResponseTimes, ServiceTrial, TrialPurpose};
-use netcliff_core::verdict::VoidReason;
+use netcliff_core::verdict::Void;
 use netcliff_host::cpu::CpuSplit;
 
 use crate::error::FindError;
@@ -104,7 +104,7 @@ pub struct Seen {
     /// Whether the trial kept the promise, and its losses.
     pub judged: Judged,
     /// Why the trial does not count; `None`: it counts.
-    pub void: Option<VoidReason>,
+    pub void: Option<Void>,
     /// Activity of the CPUs, if it was measured.
     pub metered: Option<Metered>,
 }
@@ -209,8 +209,8 @@ impl<'a> Conductor<'a> {
             match seen.void {
                 None if seen.judged.kept => return Ok(Did::Kept),
                 None => failed += 1,
-                Some(VoidReason::SenderUneven | VoidReason::Disturbed) => delayed += 1,
-                Some(VoidReason::SenderTooSlow | VoidReason::SinkTooSlow) => behind += 1,
+                Some(Void::SenderUneven { .. }) => delayed += 1,
+                Some(Void::SenderTooSlow { .. } | Void::SinkTooSlow { .. }) => behind += 1,
             }
             if failed == 2 {
                 return Ok(Did::Failed);
@@ -252,7 +252,7 @@ fn described(
         times,
         kept: judged.kept,
         kept_with_pauses: with_pauses.as_ref().map(|counts| judge(promise, counts).kept),
-        void: report.void().map(|void| void.of("requester")),
+        void: report.void().map(|void| void.reason().of("requester")),
         lateness_p99_s: report.lateness.quantile_s(0.99),
         requester_busy: report.busy,
         idle: metered.and_then(Metered::idle),

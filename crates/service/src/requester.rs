@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::math::SplitMix64;
-use netcliff_core::verdict::{KEPT_UP_SHARE, VoidReason};
+use netcliff_core::verdict::{KEPT_UP_SHARE, Void};
 use netcliff_mlrsearch::trial::{Answer, Trial as SearchTrial};
 use netcliff_packets::WireError;
 use netcliff_packets::clock;
@@ -238,15 +238,18 @@ impl Report {
 
     /// Why the trial does not count: the requester's own sockets were full, or its delays affected more than half of the
     /// requests. `None`: it counts.
-    pub fn void(&self) -> Option<VoidReason> {
+    pub fn void(&self) -> Option<Void> {
         if self.missed > 0 {
-            return Some(VoidReason::SinkTooSlow);
+            return Some(Void::SinkTooSlow { missed: self.missed });
         }
         let delayed = self.with_pauses.as_ref().unwrap_or(&self.counts);
         let is_delayed = 2 * delayed.requests < self.due();
         let is_behind = self.reached() < KEPT_UP_SHARE * self.due().max(1) as f64;
         let is_void = is_delayed || is_behind && (self.saturated || self.due() == 0);
-        is_void.then_some(if is_behind { VoidReason::SenderTooSlow } else { VoidReason::SenderUneven })
+        is_void.then(|| match is_behind {
+            true => Void::SenderTooSlow { reached_pps: self.reached() / self.window_s.max(1e-9) },
+            false => Void::SenderUneven { late: self.late },
+        })
     }
 
     /// Number of requests that came in time. If the service's CPUs were always busy, requests that came within the
@@ -257,13 +260,7 @@ impl Report {
 
     /// The result for a search: the trial, or why it does not count.
     pub fn answer(&self, trial: SearchTrial) -> Answer {
-        match self.void() {
-            None => Answer::Valid(trial),
-            Some(why) if why == VoidReason::SenderTooSlow => {
-                Answer::Void { reached_pps: self.reached() / self.window_s.max(1e-9), why }
-            }
-            Some(why) => Answer::Void { reached_pps: trial.load_pps, why },
-        }
+        Answer::of(trial, self.void().as_ref())
     }
 }
 

@@ -226,7 +226,32 @@ fn overload_is_seen_by_connections_too() {
 fn a_requester_that_falls_behind_makes_a_trial_void() {
     let requester = requester(udp(|_| Does::Answers), "udp:00000000", Some("0:4"));
     let report = requester.trial(&Load { window_s: 0.2, ..load(2e7) }).unwrap();
-    assert!(matches!(report.void(), Some(VoidReason::SenderTooSlow)), "{}", report.in_time);
+    assert!(matches!(report.void(), Some(Void::SenderTooSlow { .. })), "{}", report.in_time);
+}
+
+/// A search continues below the rate that a slow requester reached. If a trial is void for another reason, the requester
+/// reached the load.
+#[test]
+fn a_void_trial_gives_the_search_the_rate_that_was_reached() {
+    use netcliff_core::verdict::VoidReason;
+    let trial = SearchTrial { load_pps: 500.0, duration_s: 0.2, sent: 100, lost: 3 };
+    let counts = |requests| Counts { requests, ..Counts::default() };
+    let report = |requests, excluded, in_time, offered| Report {
+        counts: counts(requests),
+        excluded,
+        in_time,
+        offered,
+        late: 100 - in_time,
+        window_s: 0.2,
+        ..Report::default()
+    };
+    let void = |reached_pps, why| Answer::Void { reached_pps, why };
+    assert_eq!(report(100, 0, 100, 100).answer(trial), Answer::Valid(trial));
+    let behind = Report { saturated: true, ..report(100, 0, 10, 40) };
+    assert_eq!(behind.answer(trial), void(200.0, VoidReason::SenderTooSlow), "40 requests in 0.2 s");
+    assert_eq!(report(40, 60, 100, 100).answer(trial), void(500.0, VoidReason::SenderUneven));
+    let missed = Report { missed: 1, ..report(100, 0, 100, 100) };
+    assert_eq!(missed.answer(trial), void(500.0, VoidReason::SinkTooSlow));
 }
 
 /// A datagram that is too short for a number precedes the answer: each datagram is parsed separately.
