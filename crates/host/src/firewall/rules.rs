@@ -12,16 +12,33 @@ const MOST_JUMPS: u32 = 16;
 /// The fate of the packet at the end of a chain.
 #[derive(Debug, PartialEq)]
 enum Fate {
+    /// It is certainly dropped, by this rule.
     Dropped(String),
+    /// It is accepted: the rest of the base chain is skipped.
     Accepted,
+    /// It goes on after the chain, as far as it has not been dropped or accepted.
     GoesOn,
+    /// It does not go on after the chain: it is dropped, or an earlier rule with a condition that is not understood let
+    /// it pass.
+    Gone,
+}
+
+/// What a rule does with a packet.
+enum Step {
+    /// The next rule follows.
+    Next,
+    /// Like `Next`, but the packet may leave the chain here, under a condition that is not understood.
+    MayLeave,
+    /// The chain ends here.
+    Ends(Fate),
 }
 
 /// The first rule that certainly drops the flow. If no rule does so: the first rule that may drop it, otherwise the
-/// base chain whose policy drops it. `None` if nothing drops it.
+/// base chain whose policy drops it. `None` if nothing drops it. A rule or policy is certain only if no earlier rule may
+/// let the flow pass.
 pub(super) fn dropping(ruleset: &Value, flow: &Flow<'_>) -> Option<String> {
     let objects: Vec<&Value> = ruleset.get("nftables")?.as_array()?.iter().collect();
-    let mut walk = Walk { objects: &objects, flow, maybe: None };
+    let mut walk = Walk { objects: &objects, flow, maybe: None, accepted: None };
     let mut bases: Vec<(usize, i64, &Value)> = objects
         .iter()
         .filter_map(|object| {
@@ -34,17 +51,30 @@ pub(super) fn dropping(ruleset: &Value, flow: &Flow<'_>) -> Option<String> {
         .collect();
     bases.sort_by_key(|(hook, priority, _)| (*hook, *priority));
     for (_, _, chain) in bases {
-        match walk.chain(chain, 0) {
+        // A rule that accepts the packet skips its own base chain only.
+        walk.accepted = None;
+        match walk.chain(chain, 0, None) {
             Fate::Dropped(by) => return Some(by),
-            // This base chain accepts the packet; the next base chain is evaluated.
-            Fate::Accepted => {}
+            // If this base chain accepts the packet, the next base chain is evaluated.
+            Fate::Accepted | Fate::Gone => {}
             Fate::GoesOn if chain.get("policy").and_then(Value::as_str) == Some("drop") => {
-                return walk.maybe.or_else(|| Some(format!("{} has the policy drop", place(chain))));
+                let policy = format!("{} has the policy drop", place(chain));
+                match walk.accepted.take() {
+                    None => return walk.maybe.or(Some(policy)),
+                    Some(doubt) => walk.may_drop(unless(&policy, &doubt)),
+                }
             }
             Fate::GoesOn => {}
         }
     }
     walk.maybe
+}
+
+/// A description of what drops the packet, with the earlier rule that may let it pass.
+fn unless(dropped_by: &str, doubt: &str) -> String {
+    format!(
+        "{dropped_by}, unless an earlier rule lets it pass, under a condition that is not understood here ({doubt})"
+    )
 }
 
 /// The names in a JSON value that is one name or a list of names.
@@ -63,80 +93,172 @@ fn place(chain: &Value) -> String {
     format!("nft: table {} {}, chain {}", text(chain, "family"), text(chain, "table"), text(chain, "name"))
 }
 
+/// The verdicts that a rule may have besides none.
+const VERDICTS: [&str; 6] = ["drop", "reject", "accept", "return", "jump", "goto"];
+
 struct Walk<'a> {
     objects: &'a [&'a Value],
     flow: &'a Flow<'a>,
+    /// The first rule that may drop the packet.
     maybe: Option<String>,
+    /// The first rule of this base chain that may accept the packet, under a condition that is not understood.
+    accepted: Option<String>,
+}
+
+/// A rule whose conditions hold or may hold.
+struct Rule<'a> {
+    chain: &'a Value,
+    handle: &'a Value,
+    parts: &'a [Value],
+    /// Whether its conditions certainly hold.
+    sure: bool,
+}
+
+impl Rule<'_> {
+    /// A description of what drops the packet if the rule's conditions hold.
+    fn uncertain(&self, described: &str) -> String {
+        format!("{described}, under a condition that is not understood here (handle {})", self.handle)
+    }
+
+    /// Names the rule in a doubt.
+    fn doubt(&self) -> String {
+        format!("chain {}, handle {}", text(self.chain, "name"), self.handle)
+    }
 }
 
 impl Walk<'_> {
-    fn chain(&mut self, chain: &Value, depth: u32) -> Fate {
+    fn may_drop(&mut self, described: String) {
+        self.maybe.get_or_insert(described);
+    }
+
+    /// Evaluates a chain. `doubt`: an earlier rule of a calling chain by which the packet may not get here.
+    fn chain(&mut self, chain: &Value, depth: u32, doubt: Option<&str>) -> Fate {
         let own = |rule: &&Value| {
             ["family", "table"].iter().all(|key| rule.get(key) == chain.get(key))
                 && rule.get("chain") == chain.get("name")
         };
         let objects = self.objects;
         let rules = objects.iter().filter_map(|object| object.get("rule")).filter(own);
+        // The first rule by which the packet may have left this chain.
+        let mut left: Option<String> = None;
         for rule in rules {
             let Some(parts) = rule.get("expr").and_then(Value::as_array) else { continue };
             let conditions: Vec<Option<bool>> = parts.iter().filter_map(|part| self.holds(part)).collect();
             if conditions.contains(&Some(false)) {
                 continue;
             }
-            let sure = !conditions.contains(&None);
-            match self.verdict(chain, rule, parts, sure, depth) {
-                Some(Fate::GoesOn) => return Fate::GoesOn,
-                Some(fate) => return fate,
-                None => {}
+            for (verdict, sure) in self.verdicts(parts, !conditions.contains(&None)) {
+                let doubt = left.clone().or_else(|| doubt.map(str::to_owned)).or_else(|| self.accepted.clone());
+                let rule = Rule { chain, handle: &rule["handle"], parts, sure };
+                match self.verdict(&rule, &verdict, depth, doubt.as_deref()) {
+                    Step::Next => {}
+                    Step::MayLeave => {
+                        left.get_or_insert_with(|| rule.doubt());
+                    }
+                    Step::Ends(fate) => {
+                        let Some(left) = left else { return fate };
+                        if fate == Fate::Accepted {
+                            self.accepted.get_or_insert(left);
+                        }
+                        return Fate::GoesOn;
+                    }
+                }
             }
         }
         Fate::GoesOn
     }
 
-    /// The verdict of a rule whose conditions hold or may hold. `None` if the rule has no verdict, or does not
-    /// certainly decide: the next rule follows.
-    fn verdict(&mut self, chain: &Value, rule: &Value, parts: &[Value], sure: bool, depth: u32) -> Option<Fate> {
-        let has = |name: &str| parts.iter().any(|part| part.get(name).is_some());
-        let to = |name: &str| parts.iter().find_map(|part| part.get(name)?.get("target")?.as_str());
+    /// The verdicts of a rule whose conditions hold or may hold, each with whether it certainly applies.
+    fn verdicts(&self, parts: &[Value], sure: bool) -> Vec<(Value, bool)> {
+        let mut found = Vec::new();
+        for part in parts {
+            let Some(map) = part.get("vmap") else {
+                if VERDICTS.iter().any(|verdict| part.get(verdict).is_some()) {
+                    found.push((part.clone(), sure));
+                }
+                continue;
+            };
+            let own = map.get("key").and_then(|key| self.value(key));
+            let Some(pairs) = map.get("data").and_then(|data| data.get("set")?.as_array()) else {
+                // A named map: its elements are not looked up.
+                found.extend(["drop", "accept"].map(|verdict| (serde_json::json!({ verdict: null }), false)));
+                continue;
+            };
+            for pair in pairs.iter().filter_map(Value::as_array) {
+                let [element, verdict] = pair.as_slice() else { continue };
+                match own.as_ref().and_then(|own| equal(own, element)) {
+                    Some(false) => {}
+                    Some(true) => {
+                        found.push((verdict.clone(), sure));
+                        break;
+                    }
+                    None => found.push((verdict.clone(), false)),
+                }
+            }
+        }
+        found
+    }
+
+    /// What a verdict of a rule does. `doubt`: an earlier rule by which the packet may not get here.
+    fn verdict(&mut self, rule: &Rule<'_>, verdict: &Value, depth: u32, doubt: Option<&str>) -> Step {
+        let has = |name: &str| verdict.get(name).is_some();
+        let to = |name: &str| verdict.get(name)?.get("target")?.as_str();
         if has("drop") || has("reject") {
             let what = if has("reject") { "rejects" } else { "drops" };
-            let described = format!("{} {what} {}", place(chain), described(parts));
-            if sure {
-                return Some(Fate::Dropped(described));
-            }
-            let unknown =
-                format!("{described}, under a condition that is not understood here (handle {})", rule["handle"]);
-            self.maybe.get_or_insert(unknown);
-            return None;
+            let described = format!("{} {what} {}", place(rule.chain), described(rule.parts));
+            return match doubt {
+                _ if !rule.sure => {
+                    self.may_drop(rule.uncertain(&described));
+                    Step::Next
+                }
+                Some(doubt) => {
+                    self.may_drop(unless(&described, doubt));
+                    Step::Ends(Fate::Gone)
+                }
+                None => Step::Ends(Fate::Dropped(described)),
+            };
         }
         if has("accept") {
-            return sure.then_some(Fate::Accepted);
+            return self.called(rule, Fate::Accepted, false);
         }
         if has("return") {
-            return sure.then_some(Fate::GoesOn);
+            return if rule.sure { Step::Ends(Fate::GoesOn) } else { Step::MayLeave };
         }
         let (target, is_goto) = match (to("jump"), to("goto")) {
             (Some(target), _) => (target, false),
             (None, Some(target)) => (target, true),
-            (None, None) => return None,
+            (None, None) => return Step::Next,
         };
-        let called = self.objects.iter().filter_map(|object| object.get("chain")).find(|other| {
-            ["family", "table"].iter().all(|key| other.get(key) == chain.get(key)) && text(other, "name") == target
-        })?;
-        let fate = if depth < MOST_JUMPS { self.chain(called, depth + 1) } else { Fate::GoesOn };
+        let objects = self.objects;
+        let called = objects.iter().filter_map(|object| object.get("chain")).find(|other| {
+            ["family", "table"].iter().all(|key| other.get(key) == rule.chain.get(key)) && text(other, "name") == target
+        });
+        let Some(called) = called else { return Step::Next };
+        let fate = if depth < MOST_JUMPS { self.chain(called, depth + 1, doubt) } else { Fate::GoesOn };
+        self.called(rule, fate, is_goto)
+    }
+
+    /// What a rule does whose chain ended with this fate.
+    fn called(&mut self, rule: &Rule<'_>, fate: Fate, is_goto: bool) -> Step {
         match fate {
-            Fate::GoesOn => (is_goto && sure).then_some(Fate::GoesOn),
-            Fate::Dropped(by) if !sure => {
-                self.maybe.get_or_insert(by);
-                None
+            Fate::GoesOn if !is_goto => Step::Next,
+            fate if rule.sure => Step::Ends(fate),
+            Fate::GoesOn => Step::MayLeave,
+            Fate::Dropped(by) => {
+                self.may_drop(rule.uncertain(&by));
+                Step::Next
             }
-            fate => sure.then_some(fate),
+            Fate::Accepted => {
+                self.accepted.get_or_insert_with(|| rule.doubt());
+                Step::Next
+            }
+            Fate::Gone => Step::Next,
         }
     }
 
     /// Whether a condition of a rule holds: `None` if the part is not a condition, `Some(None)` if this is not known.
     fn holds(&self, part: &Value) -> Option<Option<bool>> {
-        if part.get("xt").is_some() || part.get("limit").is_some() || part.get("vmap").is_some() {
+        if part.get("xt").is_some() || part.get("limit").is_some() {
             return Some(None);
         }
         let condition = part.get("match")?;
@@ -242,6 +364,9 @@ fn described(parts: &[Value]) -> String {
     let conditions: Vec<String> = parts
         .iter()
         .filter_map(|part| {
+            if let Some(map) = part.get("vmap") {
+                return Some(format!("{} vmap", side(map.get("key")?)));
+            }
             let condition = part.get("match")?;
             let not = if text(condition, "op") == "!=" { "!= " } else { "" };
             Some(format!("{} {not}{}", side(condition.get("left")?), side(condition.get("right")?)))

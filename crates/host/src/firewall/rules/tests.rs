@@ -91,6 +91,10 @@ fn policies_jumps_and_what_is_not_understood() {
         named.contains("drops udp dport @ports, under a condition that is not understood here (handle 4)"),
         "{named}"
     );
+    let jump = rule("ip", "input", json!([udp("dport", "@ports"), {"jump": {"target": "test"}}]));
+    let test = || [chain("ip", "test", None, ""), rule("ip", "test", json!([drop()]))];
+    let jumped = found([&[open(), jump][..], &test()[..]].concat()).expect("it may");
+    assert!(jumped.contains("chain test drops everything, under a condition that is not understood"), "{jumped}");
     // Another family, another device.
     let six = found(vec![chain("ip6", "input", Some("input"), "drop")]);
     let mut other = chain("netdev", "in", Some("ingress"), "drop");
@@ -99,4 +103,78 @@ fn policies_jumps_and_what_is_not_understood() {
     other["chain"]["dev"] = json!(["eth0", "eth1"]);
     assert!(found(vec![other]).is_some());
     assert_eq!(found(Vec::new()), None);
+}
+
+/// What drops the packet is certain only if no earlier rule may let it pass.
+#[test]
+fn a_rule_that_may_let_the_packet_pass_makes_later_ones_uncertain() {
+    let base = |policy| chain("ip", "input", Some("input"), policy);
+    let own = |expr: Value| rule("ip", "input", expr);
+    let sub = |expr: Value| rule("ip", "test", expr);
+    let to = |verdict: &str| json!({ verdict: {"target": "test"} });
+    let (accept, back, maybe) = (json!({"accept": null}), json!({"return": null}), udp("dport", "@ports"));
+    let test = chain("ip", "test", None, "");
+    let vmap = |data: Value| json!({"vmap": {"key": {"ct": {"key": "state"}}, "data": data}});
+    let set = |verdicts: &[(&str, &Value)]| {
+        let pairs: Vec<Value> = verdicts.iter().map(|(state, verdict)| json!([state, verdict])).collect();
+        json!({ "set": pairs })
+    };
+    let all = own(json!([drop()]));
+    let policy = "chain input has the policy drop";
+    let rule_drops = "chain input drops everything";
+    for (objects, by, sure) in [
+        // Accepting before a policy, and before a rule.
+        (vec![base("drop"), own(json!([maybe, accept]))], policy, false),
+        (vec![base("accept"), own(json!([maybe, accept])), all.clone()], rule_drops, false),
+        (vec![base("drop"), own(json!([{"xt": {"type": "match", "name": "owner"}}, accept]))], policy, false),
+        (vec![base("drop"), own(json!([maybe, to("jump")])), test.clone(), sub(json!([accept]))], policy, false),
+        (vec![base("drop"), own(json!([to("jump")])), test.clone(), sub(json!([maybe, accept]))], policy, false),
+        (vec![base("drop"), own(json!([maybe, to("goto")])), test.clone(), sub(json!([accept]))], policy, false),
+        // A return from a chain skips the rest of this chain only: a return from the base chain leads to its policy.
+        (vec![base("drop"), own(json!([maybe, back])), own(json!([accept]))], policy, false),
+        (vec![base("accept"), own(json!([maybe, back])), all.clone()], rule_drops, false),
+        (vec![base("accept"), own(json!([maybe, to("goto")])), all.clone(), test.clone()], rule_drops, false),
+        (
+            vec![base("accept"), own(json!([to("jump")])), all.clone(), test.clone(), sub(json!([maybe, back]))],
+            rule_drops,
+            true,
+        ),
+        (
+            vec![
+                base("accept"),
+                own(json!([to("jump")])),
+                test.clone(),
+                sub(json!([maybe, back])),
+                sub(json!([drop()])),
+            ],
+            "chain test drops everything",
+            false,
+        ),
+        (
+            vec![
+                base("accept"),
+                own(json!([maybe, back])),
+                own(json!([to("jump")])),
+                test.clone(),
+                sub(json!([drop()])),
+            ],
+            "chain test drops everything",
+            false,
+        ),
+        // Maps of verdicts: the packet is the first of its flow.
+        (vec![base("drop"), own(json!([vmap(set(&[("established", &accept), ("invalid", &drop())]))]))], policy, true),
+        (vec![base("drop"), own(json!([vmap(json!("@states"))]))], "chain input drops ct state vmap", false),
+        (vec![base("accept"), own(json!([vmap(set(&[("new", &drop())]))]))], "chain input drops ct state vmap", true),
+    ] {
+        let named = found(objects.clone()).unwrap_or_else(|| panic!("nothing drops it: {objects:?}"));
+        assert!(named.contains(by), "{by}: {named}: {objects:?}");
+        assert_eq!(!named.contains("not understood here"), sure, "{named}: {objects:?}");
+    }
+    let accepted = own(json!([vmap(set(&[("established", &drop()), ("new", &accept)]))]));
+    assert_eq!(found(vec![base("drop"), accepted]), None);
+    // The next base chain drops the packet, whether this one accepts it or not.
+    let mut later = chain("ip", "later", Some("input"), "drop");
+    later["chain"]["prio"] = 10.into();
+    let named = found(vec![base("accept"), own(json!([maybe, accept])), later]);
+    assert_eq!(named.as_deref(), Some("nft: table ip filter, chain later has the policy drop"));
 }
