@@ -10,7 +10,7 @@ use anyhow::Context;
 use netcliff_core::drops::{DropRow, Drops, Method};
 use netcliff_host::drops::counters::{self, symbols};
 use netcliff_host::drops::owners::{Columns, Only, Owners};
-use netcliff_host::drops::sources::{self, Look};
+use netcliff_host::drops::sources::{self, Look, Subtraction};
 use netcliff_host::drops::symbols::Symbols;
 use netcliff_host::drops::{Ask, BOUND_PER_S, By, Follower, Reading, Tracer, advice};
 use netcliff_report::terminal;
@@ -42,6 +42,7 @@ struct Counting {
     /// Why drops are not traced. `None` if they are.
     why: Option<String>,
     counters: Look,
+    subtraction: Subtraction,
     since: Instant,
     owners: Owners,
     columns: Columns,
@@ -210,16 +211,16 @@ fn start(args: &DropsArgs) -> anyhow::Result<Counting> {
     };
     let only = Only { device: args.device.clone(), process: args.pid };
     let counters = Look::now(&mut owners.spaces, &spaces, None);
-    let mut counting = Counting { tracer, why, counters, since: Instant::now(), owners, columns, only, spaces, scope };
-    if let Some(traced) = counting.tracer.as_mut() {
-        *traced.before = traced.tracer.read()?;
-    }
-    Ok(counting)
+    let subtraction = Subtraction::default();
+    let since = Instant::now();
+    Ok(Counting { tracer, why, counters, subtraction, since, owners, columns, only, spaces, scope })
 }
 
 impl Counting {
     /// Returns the drops since the last call.
     fn next(&mut self) -> anyhow::Result<Drops> {
+        // Counters first: what they count is then traced.
+        let look = Look::now(&mut self.owners.spaces, &self.spaces, Some(&self.counters));
         let mut drops = match &mut self.tracer {
             Some(Traced { tracer, ask, symbols, before }) => {
                 let after = tracer.read()?;
@@ -234,7 +235,6 @@ impl Counting {
                 ..Drops::default()
             },
         };
-        let look = Look::now(&mut self.owners.spaces, &self.spaces, Some(&self.counters));
         let counted = self.counters.rows_until(&look, self.tracer.is_some());
         self.since = Instant::now();
         drops.limits.extend(look.limits());
@@ -244,7 +244,7 @@ impl Counting {
             Method::Counters => counted,
             Method::Ebpf => {
                 sources::name_tracking(&counted, &mut drops.rows);
-                sources::unseen(counted, &drops.rows, filtered)
+                self.subtraction.unseen(counted, &drops.rows, filtered)
             }
         };
         if filtered {

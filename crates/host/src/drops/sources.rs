@@ -1,11 +1,12 @@
-//! Drops that eBPF does not see, from counters: [`Look`] reads the counters in each network namespace, and [`unseen`]
-//! returns the drops that are in no row of eBPF.
+//! Drops that eBPF does not see, from counters: [`Look`] reads the counters in each network namespace, and
+//! [`Subtraction`] returns the drops that are in no row of eBPF.
 //!
 //! In these cases no packet is freed at skb:kfree_skb: a full accept queue, a full NIC ring, an XDP program in the
 //! driver, an answer without a route. Sources: net/ipv4/tcp_input.c (tcp_conn_request), net/ipv4/icmp.c (icmp_reply),
 //! net/ipv4/udp.c (udp_sendmsg).
 
 use super::counters::{Counters, NO_ANSWER, NO_ANSWER6, once};
+use super::function_of;
 use crate::{
     sockets::{self, Kind, Receiver},
     spaces::{MOST_SPACES, Spaces, inside},
@@ -14,24 +15,30 @@ use netcliff_core::drops::{DropRow, Method};
 use netcliff_core::ledger::{LedgerRow, Place};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Counters that may be in no row of eBPF, with the reasons by which eBPF would see their drops.
-const UNSEEN: &[(&str, &[&str])] = &[
-    ("TcpExt ListenOverflows", &["TCP_LISTEN_OVERFLOW"]),
-    ("TcpExt TCPReqQFullDrop", &[]),
-    ("TcpExt ListenDrops", &[]),
-    ("Ip OutNoRoutes", &["IP_OUTNOROUTES"]),
-    ("Ip6OutNoRoutes", &["IP_OUTNOROUTES"]),
-    (NO_ANSWER, &[]),
-    (NO_ANSWER6, &[]),
-    ("softnet dropped", &["CPU_BACKLOG"]),
-    ("Udp RcvbufErrors", &["SOCKET_RCVBUFF"]),
-    ("Udp6RcvbufErrors", &["SOCKET_RCVBUFF"]),
-    ("Udp MemErrors", &["PROTO_MEM"]),
-    ("Udp6MemErrors", &["PROTO_MEM"]),
-    ("XDP drops", &["XDP"]),
-    (RAW, &[]),
+/// Counters that may be in no row of eBPF, with the reasons by which eBPF would see their drops, and the first words of
+/// the functions that drop them: kernels that give no reason show only these.
+const UNSEEN: &[(&str, &[&str], &[&str])] = &[
+    ("TcpExt ListenOverflows", &["TCP_LISTEN_OVERFLOW"], &[]),
+    ("TcpExt TCPReqQFullDrop", &[], &[]),
+    ("TcpExt ListenDrops", &[], &[]),
+    ("Ip OutNoRoutes", &["IP_OUTNOROUTES"], &[]),
+    ("Ip6OutNoRoutes", &["IP_OUTNOROUTES"], &[]),
+    (NO_ANSWER, &[], &[]),
+    (NO_ANSWER6, &[], &[]),
+    ("softnet dropped", &["CPU_BACKLOG"], &["enqueue_to_backlog", "netif_rx"]),
+    ("Udp RcvbufErrors", &["SOCKET_RCVBUFF"], UDP_QUEUES),
+    ("Udp6RcvbufErrors", &["SOCKET_RCVBUFF"], UDP_QUEUES),
+    ("Udp MemErrors", &["PROTO_MEM"], UDP_QUEUES),
+    ("Udp6MemErrors", &["PROTO_MEM"], UDP_QUEUES),
+    ("XDP drops", &["XDP"], &["veth_xdp", "do_xdp_generic", "bpf_prog_run_generic_xdp"]),
+    (RAW, &["SOCKET_RCVBUFF"], &["raw_rcv", "rawv6_rcv"]),
 ];
-/// Name of the row for packet copies that were lost because a raw socket's receive buffer was full.
+/// First words of the functions that drop datagrams at a full socket. Sources: net/ipv4/udp.c, net/ipv6/udp.c.
+const UDP_QUEUES: &[&str] = &["udp_queue_rcv", "__udp_queue_rcv", "udpv6_queue_rcv", "__udpv6_queue_rcv"];
+/// Reasons of drops for which the kernel gives none: before Linux 5.17, and later at places without one.
+const NO_REASON: [&str; 2] = ["-", "NOT_SPECIFIED"];
+/// Name of the row for packet copies that were lost because a raw socket's receive buffer was full. Since Linux 6.10 most
+/// of them are never made, so that eBPF does not see them; before, it sees all of them.
 const RAW: &str = "raw sockets' receive buffers";
 /// Counters of packets dropped by connection tracking, which eBPF sees as NETFILTER_DROP.
 const TRACKING: [&str; 2] = ["conntrack drop", "conntrack insert_failed"];
@@ -167,48 +174,137 @@ fn by_socket(row: &mut DropRow, before: &[Receiver], after: &[Receiver]) -> Vec<
     rows
 }
 
-/// Returns the rows of counters minus the drops that eBPF traced. `filtered`: eBPF counted only some packets, so that
-/// nothing can be subtracted.
-pub fn unseen(rows: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<DropRow> {
-    let seen = |row: &DropRow, reasons: &[&str]| -> u64 {
-        let here = |other: &&DropRow| {
-            let same_space =
-                row.netns_inode.is_none() || other.netns_inode.is_none() || row.netns_inode == other.netns_inode;
-            same_space && reasons.contains(&other.reason.as_str())
-        };
-        traced.iter().filter(here).map(|row| row.drops).sum()
-    };
-    let at_device = |row: &DropRow| -> u64 {
-        let here = |other: &&DropRow| other.device == row.device && other.netns_inode == row.netns_inode;
-        traced.iter().filter(here).map(|row| row.drops).sum()
-    };
-    let left = |row: DropRow| {
-        let known = UNSEEN.iter().find(|(reason, _)| *reason == row.reason);
-        let is_ring = known.is_none() && row.device.is_some() && row.reason != "qdisc drops";
-        let twice = match known {
-            Some((_, [])) => 0,
-            _ if filtered && !is_ring => {
-                return (known.is_some_and(|(reason, _)| reason.starts_with("TcpExt") || reason.contains("NoRoutes")))
-                    .then_some(row);
-            }
-            Some((_, reasons)) => seen(&row, reasons),
-            None if is_ring
-                && ["rx_dropped", "tx_dropped", "tx_errors", "rx_nohandler"].contains(&row.reason.as_str()) =>
-            {
-                if filtered {
-                    return None;
+/// Subtracts the drops that eBPF traced from counters, interval after interval.
+///
+/// Counters are read before the tracer, so that a traced drop may only be counted in the next interval. What was traced
+/// but not counted is therefore subtracted in the next interval.
+#[derive(Debug, Default)]
+pub struct Subtraction {
+    /// Drops that were traced but not counted yet, by reason and namespace.
+    ahead: BTreeMap<(&'static str, Option<u64>), u64>,
+}
+
+/// A counter of [`UNSEEN`].
+type Known = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+fn known(row: &DropRow) -> Option<&'static Known> {
+    UNSEEN.iter().find(|(reason, ..)| *reason == row.reason)
+}
+
+/// Whether eBPF shows drops that this counter counts as `traced`.
+fn is_seen_as((_, reasons, functions): &Known, traced: &DropRow) -> bool {
+    let function = function_of(&traced.place);
+    reasons.contains(&traced.reason.as_str())
+        || NO_REASON.contains(&traced.reason.as_str()) && functions.iter().any(|known| function.starts_with(known))
+}
+
+fn is_in(space: Option<u64>, other: Option<u64>) -> bool {
+    space.is_none() || other.is_none() || space == other
+}
+
+fn is_of_socket(row: &DropRow, traced: &DropRow) -> bool {
+    let inode = |row: &DropRow| row.socket.as_ref().map(|socket| socket.inode).filter(|inode| *inode != 0);
+    inode(row).is_some_and(|own| inode(traced) == Some(own))
+}
+
+/// Moves as much as possible of `from` out of both.
+fn take(from: &mut u64, of: &mut u64) {
+    let both = (*from).min(*of);
+    (*from, *of) = (*from - both, *of - both);
+}
+
+impl Subtraction {
+    /// Returns the rows of counters of an interval minus the drops that eBPF traced: each traced drop is subtracted once.
+    /// `filtered`: eBPF counted only some packets, so that nothing can be subtracted.
+    pub fn unseen(&mut self, counted: Vec<DropRow>, traced: &[DropRow], filtered: bool) -> Vec<DropRow> {
+        if filtered {
+            return counted.into_iter().filter(is_never_filtered).collect();
+        }
+        let whole: Vec<u64> = counted.iter().map(|row| row.drops).collect();
+        let mut rows = counted;
+        let mut left: Vec<u64> = traced.iter().map(|row| row.drops).collect();
+        let mut subtract = |row: &mut DropRow, is_of: &dyn Fn(&DropRow, &DropRow) -> bool| {
+            let Some(known) = known(row) else { return };
+            for (other, left) in traced.iter().zip(&mut left) {
+                if is_seen_as(known, other) && is_in(row.netns_inode, other.netns_inode) && is_of(row, other) {
+                    take(&mut row.drops, left);
                 }
-                at_device(&row)
             }
-            None if is_ring => 0,
-            None => return None,
         };
-        let drops = row.drops.saturating_sub(twice);
-        (drops as f64 > SKEW * row.drops as f64 || twice == 0)
-            .then_some(DropRow { drops, ..row })
-            .filter(|row| row.drops > 0)
-    };
-    rows.into_iter().filter_map(left).collect()
+        // First the drops of a socket from its own row. Then the others, as far as possible from rows without a socket.
+        // A raw socket gets copies of packets, whose drops are those of this socket only.
+        rows.iter_mut().for_each(|row| subtract(row, &is_of_socket));
+        for has_socket in [false, true] {
+            for row in rows.iter_mut().filter(|row| row.socket.is_some() == has_socket && row.reason != RAW) {
+                subtract(row, &|_, _| true);
+                for ((reason, space), ahead) in &mut self.ahead {
+                    if known(row).is_some_and(|(_, reasons, _)| reasons.first() == Some(reason))
+                        && is_in(row.netns_inode, *space)
+                    {
+                        take(&mut row.drops, ahead);
+                    }
+                }
+            }
+        }
+        self.carry(traced, &left);
+        let shown = rows.into_iter().zip(whole).filter_map(|(row, whole)| {
+            let drops = match known(&row) {
+                Some(_) => row.drops,
+                None if !is_ring(&row) => return None,
+                None if may_be_freed(&row) => row.drops.saturating_sub(at_device(&row, traced)),
+                None => row.drops,
+            };
+            let is_skew = drops < whole && drops as f64 <= SKEW * whole as f64;
+            (drops > 0 && !is_skew).then_some(DropRow { drops, ..row })
+        });
+        shown.collect()
+    }
+
+    /// Keeps what was traced but not counted for the next interval. Drops from before this interval are no longer kept:
+    /// at most those of this interval can be ahead of the counters. `left`: the drops of each traced row that were not
+    /// subtracted.
+    fn carry(&mut self, traced: &[DropRow], left: &[u64]) {
+        let before = std::mem::take(&mut self.ahead);
+        // Counters with a reason in common have one entry.
+        for group in UNSEEN.iter().filter(|(counter, ..)| *counter != RAW) {
+            let Some(reason) = group.1.first() else { continue };
+            let mut all: BTreeMap<Option<u64>, (u64, u64)> = BTreeMap::new();
+            for (row, left) in traced.iter().zip(left).filter(|(row, _)| is_seen_as(group, row)) {
+                let sum = all.entry(row.netns_inode).or_default();
+                (sum.0, sum.1) = (sum.0 + row.drops, sum.1 + left);
+            }
+            for (space, (drops, left)) in all {
+                let kept = before.get(&(*reason, space)).copied().unwrap_or(0);
+                self.ahead.insert((*reason, space), drops.min(left + kept));
+            }
+        }
+    }
+}
+
+/// Whether a counter is shown next to a filter, too: eBPF may not see its drops, whatever the filter.
+fn is_never_filtered(row: &DropRow) -> bool {
+    match known(row) {
+        Some((counter, reasons, _)) => {
+            reasons.is_empty() || *counter == RAW || counter.starts_with("TcpExt") || counter.contains("NoRoutes")
+        }
+        None => is_ring(row) && !may_be_freed(row),
+    }
+}
+
+/// Whether a counter counts losses in a device.
+fn is_ring(row: &DropRow) -> bool {
+    row.device.is_some() && row.reason != "qdisc drops"
+}
+
+/// Whether the packets that a device's counter counts may have been freed where eBPF sees it.
+fn may_be_freed(row: &DropRow) -> bool {
+    ["rx_dropped", "tx_dropped", "tx_errors", "rx_nohandler"].contains(&row.reason.as_str())
+}
+
+/// Traced drops at the device of a row.
+fn at_device(row: &DropRow, traced: &[DropRow]) -> u64 {
+    let here = |other: &&DropRow| other.device == row.device && other.netns_inode == row.netns_inode;
+    traced.iter().filter(here).map(|row| row.drops).sum()
 }
 
 /// Adds to the rows of netfilter's drops the number of drops caused by connection tracking, according to its counters.
@@ -241,21 +337,29 @@ mod tests {
         };
         let rows = look(5).rows_until(&look(99), true);
         for filtered in [false, true] {
-            let told = unseen(rows.clone(), &[], filtered);
+            let told = Subtraction::default().unseen(rows.clone(), &[], filtered);
             assert_eq!((told.len(), told[0].drops, told[0].reason.as_str()), (1, 94, RAW));
             assert_eq!(told[0].socket.as_ref().map(|socket| socket.inode), Some(7));
         }
         assert!(look(5).rows_until(&look(5), true).is_empty());
     }
 
+    fn row(reason: &str, drops: u64, space: u64) -> DropRow {
+        DropRow { reason: reason.into(), drops, netns_inode: Some(space), ..DropRow::default() }
+    }
+
+    fn of_socket(inode: u64, row: DropRow) -> DropRow {
+        let socket = Socket { protocol: 17, address: [0, 0, 0, 0].into(), port: 9000, inode, process: None };
+        DropRow { socket: Some(socket), ..row }
+    }
+
+    /// What is shown of counters next to traced drops: (counter, drops).
+    fn shown(subtraction: &mut Subtraction, counted: Vec<DropRow>, traced: &[DropRow]) -> Vec<(String, u64)> {
+        subtraction.unseen(counted, traced, false).into_iter().map(|row| (row.reason, row.drops)).collect()
+    }
+
     #[test]
     fn what_ebpf_has_seen_is_not_counted_again() {
-        let row = |reason: &str, drops: u64, space: u64| DropRow {
-            reason: reason.into(),
-            drops,
-            netns_inode: Some(space),
-            ..DropRow::default()
-        };
         let counters = vec![
             row("Udp RcvbufErrors", 100, 1),
             row("TcpExt ListenOverflows", 50, 1),
@@ -263,10 +367,73 @@ mod tests {
             row("Ip OutNoRoutes", 5, 2),
         ];
         let traced = [row("SOCKET_RCVBUFF", 100, 1), row("TCP_LISTEN_OVERFLOW", 20, 1), row("IP_OUTNOROUTES", 5, 1)];
-        let told: Vec<(String, u64)> =
-            unseen(counters.clone(), &traced, false).into_iter().map(|row| (row.reason, row.drops)).collect();
+        let told = shown(&mut Subtraction::default(), counters.clone(), &traced);
         assert_eq!(told, [("TcpExt ListenOverflows".to_owned(), 30), ("Ip OutNoRoutes".to_owned(), 5)]);
-        let filtered = unseen(counters, &[], true);
+        let filtered = Subtraction::default().unseen(counters, &[], true);
         assert_eq!(filtered.len(), 2, "{filtered:?}");
+    }
+
+    /// A traced drop is subtracted once: from the row of its socket if it is known, and from one of several counters.
+    #[test]
+    fn a_traced_drop_is_subtracted_once() {
+        let overflows = |inode, drops| of_socket(inode, row("TcpExt ListenOverflows", drops, 1));
+        let traced = [of_socket(8, row("TCP_LISTEN_OVERFLOW", 20, 1)), row("TCP_LISTEN_OVERFLOW", 5, 1)];
+        let told = Subtraction::default().unseen(vec![overflows(7, 30), overflows(8, 20)], &traced, false);
+        let told: Vec<_> = told.iter().map(|row| (row.socket.as_ref().map(|socket| socket.inode), row.drops)).collect();
+        assert_eq!(told, [(Some(7), 25)]);
+        let routes = vec![row("Ip OutNoRoutes", 5, 1), row("Ip6OutNoRoutes", 7, 1)];
+        let told = shown(&mut Subtraction::default(), routes, &[row("IP_OUTNOROUTES", 5, 1)]);
+        assert_eq!(told.iter().map(|(_, drops)| drops).sum::<u64>(), 7, "{told:?}");
+    }
+
+    /// Kernels without reasons, and places without one: the function shows what the counter counts.
+    #[test]
+    fn a_traced_drop_without_a_reason_is_known_by_its_function() {
+        for reason in NO_REASON {
+            let at = |place: &str, drops| DropRow { place: place.to_owned(), ..row(reason, drops, 1) };
+            let traced = [
+                at("__udp_queue_rcv_skb+0x5b", 40),
+                at("udpv6_queue_rcv_one_skb.part.0+0x8", 30),
+                at("enqueue_to_backlog+0x3c", 20),
+                at("raw_rcv+0x10", 6),
+                at("tcp_v4_rcv+0x1", 9),
+            ];
+            let counted = vec![
+                row("Udp RcvbufErrors", 40, 1),
+                row("Udp6RcvbufErrors", 30, 1),
+                DropRow { netns_inode: None, ..row("softnet dropped", 20, 1) },
+                row("TcpExt ListenDrops", 9, 1),
+            ];
+            let told = shown(&mut Subtraction::default(), counted, &traced);
+            assert_eq!(told, [("TcpExt ListenDrops".to_owned(), 9)], "{reason}");
+        }
+    }
+
+    /// Before Linux 6.10 eBPF sees the losses of a raw socket.
+    #[test]
+    fn a_raw_sockets_losses_are_subtracted_for_this_socket_only() {
+        let counted = || vec![of_socket(7, row(RAW, 94, 1)), row("Udp RcvbufErrors", 10, 1)];
+        let traced = [of_socket(7, row("SOCKET_RCVBUFF", 94, 1)), of_socket(8, row("SOCKET_RCVBUFF", 10, 1))];
+        assert_eq!(shown(&mut Subtraction::default(), counted(), &traced), []);
+        let told = shown(&mut Subtraction::default(), counted(), &traced[1..]);
+        assert_eq!(told, [(RAW.to_owned(), 94)], "eBPF saw only another socket's");
+    }
+
+    /// The tracer is read after the counters: what it is ahead by is subtracted once, and no later loss is hidden.
+    #[test]
+    fn a_drop_between_the_two_readings_is_shown_once() {
+        let mut subtraction = Subtraction::default();
+        let counted = |drops| if drops > 0 { vec![row("Udp RcvbufErrors", drops, 1)] } else { Vec::new() };
+        let traced = |drops| [row("SOCKET_RCVBUFF", drops, 1)];
+        for (interval, (counter, tracer)) in
+            [(0, 1000), (1000, 0), (500, 700), (700, 600), (100, 0)].into_iter().enumerate()
+        {
+            assert_eq!(shown(&mut subtraction, counted(counter), &traced(tracer)), [], "interval {interval}");
+        }
+        assert_eq!(shown(&mut subtraction, counted(50), &[]), [("Udp RcvbufErrors".to_owned(), 50)]);
+        // What was ahead an interval ago is no longer.
+        assert_eq!(shown(&mut subtraction, counted(0), &traced(80)), []);
+        assert_eq!(shown(&mut subtraction, counted(0), &[]), []);
+        assert_eq!(shown(&mut subtraction, counted(80), &[]), [("Udp RcvbufErrors".to_owned(), 80)]);
     }
 }
