@@ -3,7 +3,9 @@
 //! A cliff applies to one CPU: the packets/s above which the CPU loses packets. A CPU's closeness to the cliff is the
 //! largest of three shares: its packets/s over the cliff; its time in interrupts and softirqs over that time at the
 //! cliff; and its time that is neither idle nor used by programs of low priority (nice). The first share is exact for
-//! packets like the packets of the calibration. The second is higher for packets that cost more (longer frames, a
+//! packets like the packets of the calibration, which one device receives. The kernel's count (`processed` of
+//! /proc/net/softnet_stat) increases once for each device of this host that receives a packet (net/core/dev.c,
+//! __netif_receive_skb_core), and once for packets that GRO merged. The second is higher for packets that cost more (longer frames, a
 //! firewall, decryption), for which the calibrated cliff is too high. The third includes the programs that read the
 //! packets. A thread cannot use more than one CPU. If the busiest thread of a program with sockets uses more CPU time
 //! than its CPU is busy (because it moves between CPUs), the thread's share counts. Most kernels' /proc/stat counts

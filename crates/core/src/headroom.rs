@@ -27,7 +27,8 @@ pub enum Nearest {
 pub struct CpuHeadroom {
     /// Number of the CPU.
     pub cpu: u32,
-    /// Packets that it processed (packets/s).
+    /// Packets that it processed (packets/s): a packet counts once for each device of this host that receives it (bridge,
+    /// bond, VLAN, veth); packets that GRO merges count as one.
     pub packets_per_s: f64,
     /// Share of its time in interrupts and softirqs.
     pub softirq: f64,

@@ -227,7 +227,8 @@ pub struct CpuMoment {
     pub steal: f64,
     /// Idle, waiting for disks included.
     pub idle: f64,
-    /// Packets processed (packets/s).
+    /// Packets processed (packets/s): a packet counts once for each device of this host that receives it (bridge, bond,
+    /// VLAN, veth); packets that GRO merges count as one.
     pub packets_per_s: f64,
     /// Mean number of packets per receive softirq; None: there was no softirq.
     #[serde(skip_serializing_if = "Option::is_none")]

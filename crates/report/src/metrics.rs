@@ -121,7 +121,7 @@ fn cpus(text: &mut Text, counters: &Counters) {
     text.family(
         "netcliff_cpu_packets_total",
         Kind::Counter,
-        "Packets that each CPU processed (32 bits in the kernel).",
+        "Packets that each CPU processed, once for each device that received them (32 bits in the kernel).",
         packets,
     );
     let raised = counters.cpus.iter().filter_map(|cpu| Some((of_cpu(cpu.cpu), cpu.receive_softirqs? as f64)));

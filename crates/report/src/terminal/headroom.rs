@@ -19,6 +19,9 @@ const MOST_BOUNDS: usize = 8;
 const LEAST_BOUND: f64 = 0.01;
 /// Smallest share of all packets from which a CPU counts as processing packets.
 const TAKES_PART: f64 = 0.01;
+/// How the kernel counts the packets of a CPU.
+const PASSES: &str = "A packet counts once for each device of this host that receives it (bridge, bond, VLAN, veth); packets \
+                      that GRO merges count as one.";
 
 /// The page: the answer first, then CPUs, queues, and reasons not to rely on the answer.
 pub fn headroom(headroom: &Headroom, style: Style) -> String {
@@ -152,7 +155,7 @@ fn basis(headroom: &Headroom) -> String {
 fn counted(headroom: &Headroom) -> String {
     let total_pps: f64 = headroom.cpus.iter().map(|cpu| cpu.packets_per_s).sum();
     let takes = |cpu: &&CpuHeadroom| cpu.packets_per_s >= 1.0 && cpu.packets_per_s >= TAKES_PART * total_pps;
-    let counted = format!("Counted over {}.", format::quantity(headroom.seconds, Unit::Seconds));
+    let counted = format!("Counted over {}. {PASSES}", format::quantity(headroom.seconds, Unit::Seconds));
     match headroom.cpus.iter().filter(takes).count() {
         several @ 2.. => format!(
             "{several} CPUs process packets, {} together: each is compared with that cliff, and the first line is of CPU {}. {counted}",
@@ -287,7 +290,7 @@ mod tests {
             |headroom: &Headroom| super::headroom(headroom, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
         let page = flat(&example());
         let line = "Cliff of one CPU: 216 kpps (191-242) of 64-byte frames, measured, 50.0 % of the CPU in softirqs there \
-                    (find run 3, 2025-11-24 16:00:00 UTC, 40 days ago). Do not rely on it: see CAUTION. Counted over 2.00 s.";
+                    (find run 3, 2025-11-24 16:00:00 UTC, 40 days ago). Do not rely on it: see CAUTION. Counted over 2.00 s. A packet counts once for each device";
         assert!(page.contains(line), "{page}");
         let mut two = Headroom { engine: EngineKind::Model, age_s: None, cliff_valid: true, ..example() };
         two.cpus[0].packets_per_s = 20e3;
@@ -295,6 +298,7 @@ mod tests {
         for says in [
             "by the model, not measured, 50.0 %",
             "UTC). 2 CPUs process packets, 154 kpps together: each is compared with that cliff, and the first line is of CPU 1.",
+            PASSES,
         ] {
             assert!(page.contains(says), "{says} in:\n{page}");
         }
