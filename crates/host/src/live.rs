@@ -74,7 +74,8 @@ pub struct Sent {
     /// Number of batches by their delay after the time at which their last frame was due: (ns, number).
     pub beyond: Vec<(u64, u64)>,
     /// Number of batches by the absolute difference between the time since the previous batch and [`Trial::gap_ns`]:
-    /// (ns, number).
+    /// (ns, number). It is the error of one frame's gap, that of a batch's first frame to the last frame of the previous
+    /// batch; the other frames of a batch leave without a gap.
     pub apart: Vec<(u64, u64)>,
 }
 
