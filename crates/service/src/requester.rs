@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::math::SplitMix64;
 use netcliff_core::verdict::{KEPT_UP_SHARE, Void};
+use netcliff_host::cpu::heartbeat::merged;
 use netcliff_mlrsearch::trial::{Answer, Trial as SearchTrial};
 use netcliff_packets::WireError;
 use netcliff_packets::clock;
@@ -40,7 +41,7 @@ use crate::request::{Gaps, Workload};
 pub use log::SpanNs;
 pub use once::OnceError;
 
-use log::{Log, merged};
+use log::Log;
 use silence::Silence;
 
 /// Why a trial could not be made.

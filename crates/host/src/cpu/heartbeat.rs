@@ -237,7 +237,8 @@ impl Heartbeat {
         // Also removes pauses that were recorded before the programs had determined how long a poll takes on this host.
         let shortest_ns = inner.shared.as_ref().map_or(0, Shared::shortest_ns);
         all.retain(|pause| pause.overlaps(from_ns, to_ns) && pause.to_ns - pause.from_ns > shortest_ns);
-        joined(all)
+        let spans = all.iter().map(|pause| (pause.from_ns, pause.to_ns)).collect();
+        merged(spans).into_iter().map(|(from_ns, to_ns)| Pause { from_ns, to_ns }).collect()
     }
 
     /// Visits of other tasks longer than [`PAUSE_NS`] that end after `from_ns` and begin before `to_ns`, in order;
@@ -268,17 +269,18 @@ impl Inner {
     }
 }
 
-/// Merges pauses that both a program and a thread recorded.
-fn joined(mut all: Vec<Pause>) -> Vec<Pause> {
-    all.sort_by_key(|pause| pause.from_ns);
-    let mut joined: Vec<Pause> = Vec::new();
-    for pause in all {
-        match joined.last_mut() {
-            Some(last) if pause.from_ns < last.to_ns => last.to_ns = last.to_ns.max(pause.to_ns),
-            _ => joined.push(pause),
+/// Sorts times (start, end) \[ns\], and merges those that overlap, such as a pause that both a program and a thread
+/// recorded. Times that only touch stay apart: the CPU ran between two pauses of which one ends when the next begins.
+pub fn merged(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    spans.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for span in spans {
+        match merged.last_mut() {
+            Some(last) if span.0 < last.1 => last.1 = last.1.max(span.1),
+            _ => merged.push(span),
         }
     }
-    joined
+    merged
 }
 
 #[cfg(test)]
@@ -318,6 +320,11 @@ mod tests {
     }
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn times_that_overlap_are_merged_and_those_that_touch_are_not() {
+        assert_eq!(merged(vec![(5, 7), (1, 3), (2, 4), (7, 9)]), [(1, 4), (5, 7), (7, 9)]);
+    }
 
     #[test]
     fn a_gap_without_any_sign_is_a_pause() {

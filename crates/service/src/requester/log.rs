@@ -9,6 +9,7 @@
 use std::iter::Peekable;
 
 use netcliff_core::verdict::LATE_NS;
+use netcliff_host::cpu::heartbeat::merged;
 use netcliff_packets::latency::Latency;
 
 use super::{Counts, IN_TIME_NS, Window};
@@ -157,19 +158,6 @@ fn overlaps<'a>(away: &mut Peekable<impl Iterator<Item = &'a SpanNs>>, request: 
     away.peek().is_some_and(|(from_ns, _)| *from_ns <= until_ns)
 }
 
-/// Sorts the times, and merges those that overlap.
-pub(super) fn merged(mut spans: Vec<SpanNs>) -> Vec<SpanNs> {
-    spans.sort_unstable();
-    let mut merged: Vec<SpanNs> = Vec::new();
-    for span in spans {
-        match merged.last_mut() {
-            Some(last) if span.0 <= last.1 => last.1 = last.1.max(span.1),
-            _ => merged.push(span),
-        }
-    }
-    merged
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,8 +246,17 @@ mod tests {
         assert_eq!((counts.requests, counts.answers, counts.late_answers, counts.unanswered()), (2, 1, 1, 0));
     }
 
+    /// The CPU made a transition between two times that touch. A request just before it is no pause that lasts to the end
+    /// of the second time.
     #[test]
-    fn overlapping_times_are_merged() {
-        assert_eq!(merged(vec![(5, 7), (1, 3), (2, 4), (7, 9)]), [(1, 4), (5, 9)]);
+    fn times_that_touch_are_not_one_pause() {
+        let requests = log(&[(100, 100, 105), (300, 300, 302), (2000, 2000, 2010)]);
+        let (counts, excluded) = requests.counts(&requests.delays());
+        let mut report = Report { counts, excluded, log: requests, ..Report::default() };
+        report.leave_out(vec![(301 * US, 1900 * US), (110 * US, 301 * US)], Vec::new());
+        assert_eq!((report.paused_s, report.excluded, report.counts.requests), (0.0, 0, 3));
+        // Without the transition, the second request should have interrupted the CPU.
+        report.leave_out(vec![(110 * US, 1900 * US)], Vec::new());
+        assert!((report.paused_s - 1.6e-3).abs() < 1e-9, "{}", report.paused_s);
     }
 }
