@@ -77,12 +77,10 @@ impl Predictor {
         Point { host: self.sim_host(), scheme, traffic: self.traffic.clone(), load: Load::Pps(load_pps) }
     }
 
-    /// Size of all frames (bytes); 64, the smallest, if the traffic has frames of several sizes.
-    pub fn frame_bytes(&self) -> f64 {
-        match &self.traffic.size {
-            netcliff_core::FrameSizes::Fixed(bytes) => f64::from(*bytes),
-            _ => 64.0,
-        }
+    /// Mean size of the frames (bytes). A packet's cost is linear in its size, so the mean size gives the mean cost. 64,
+    /// the smallest, if a file of sizes was not read.
+    pub fn mean_frame_bytes(&self) -> f64 {
+        self.traffic.size.mean_bytes().unwrap_or(64.0)
     }
 
     fn sim(&self) -> SimEngine {
@@ -371,6 +369,22 @@ mod tests {
             ..Host::preset("pentium4-2530mhz").expect("a preset")
         };
         Predictor::of(host, "napi:weight=64,budget=300,backlog=true")
+    }
+
+    /// Whatever the sizes are, the mean size gives the mean cost of a packet.
+    #[test]
+    fn frames_of_several_sizes_cost_what_their_mean_costs() {
+        for sizes in ["64B", "1518B", "imix", "mci1998-like", "mixture:64=1,1518=1"] {
+            let size: netcliff_core::FrameSizes = sizes.parse().unwrap();
+            let mean_s = |host: &Host| {
+                let mixture = size.mixture().expect("sizes");
+                mixture.iter().map(|(bytes, share)| share * host.service_s(f64::from(*bytes))).sum::<f64>()
+            };
+            let own = Predictor { traffic: Traffic { size: size.clone(), ..Traffic::default() }, ..computed() };
+            assert!(own.host.per_byte_s > 0.0);
+            let ratio = own.host.service_s(own.mean_frame_bytes()) / mean_s(&own.host);
+            assert!((ratio - 1.0).abs() < 1e-9, "{sizes}: {ratio}");
+        }
     }
 
     /// Both engines use the measured variation where they support it. The model's Markov chains for pauses and for some

@@ -270,7 +270,7 @@ pub fn by_engines(
 pub fn budget(computed: &Predictor, cliff_pps: f64, measured: Option<&Measured>) -> Vec<PauseBudget> {
     let at = |share: f64| {
         let load_pps = share * cliff_pps;
-        let budget = pauses::budget(&computed.host, computed.frame_bytes(), load_pps)?;
+        let budget = pauses::budget(&computed.host, computed.mean_frame_bytes(), load_pps)?;
         let longer = |measured: &Measured| {
             measured.lengths_s().iter().filter(|length_s| **length_s > budget.longest_s).count() as u64
         };
