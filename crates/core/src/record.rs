@@ -1,6 +1,7 @@
 //! [`Record`]: an outcome with the data that are needed to check and to repeat it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,31 @@ impl Fingerprint {
             }
         }
         format!("{hash:016x}")
+    }
+}
+
+/// First and last words of the sentence of [`OtherRun`], by which it is read.
+const OTHER_RUN: &str = "another netcliff run (";
+const AT_THE_SAME_TIME: &str = ") measures or changes this host at the same time";
+
+/// Another netcliff run that was active during a run. `Display` gives a sentence, which results store as a note.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherRun {
+    /// Process of the other run.
+    pub process: String,
+}
+
+impl OtherRun {
+    /// Reads the sentence; `None` if `note` is another sentence.
+    pub fn read(note: &str) -> Option<Self> {
+        let process = note.strip_prefix(OTHER_RUN)?.strip_suffix(AT_THE_SAME_TIME)?;
+        Some(Self { process: process.to_owned() })
+    }
+}
+
+impl fmt::Display for OtherRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{OTHER_RUN}{}{AT_THE_SAME_TIME}", self.process)
     }
 }
 
@@ -88,6 +114,16 @@ mod tests {
 
     fn fingerprint(pairs: &[(&str, &str)]) -> Fingerprint {
         Fingerprint { facts: pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect() }
+    }
+
+    #[test]
+    fn another_run_is_read_from_its_sentence_only() {
+        let other = OtherRun { process: "pid 17 of user alice (1000), \"netcliff find (--quick)\"".to_owned() };
+        assert_eq!(OtherRun::read(&other.to_string()), Some(other.clone()));
+        let stored = "another netcliff run (pid 17) measures or changes this host at the same time";
+        assert_eq!(OtherRun::read(stored).map(|other| other.process), Some("pid 17".to_owned()));
+        assert_eq!(OtherRun::read(&format!("{other}, and more")), None);
+        assert_eq!(OtherRun::read("other runs on this host are not seen: no lock"), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod frames;
 mod many;
 mod probe;
 mod row;
+mod warning;
 mod wire;
 
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,10 @@ pub use frames::{DatagramFrames, ETHERNET_BYTES, datagram_frames, payload_share,
 pub use many::{AgentRow, IncastRow, ManyRow, jain};
 pub use probe::{ProbePhase, ProbePoint, ProbeQueue, ProbeRow, quantile, round_trips_per_minute};
 pub use row::{
-    DatagramRow, DeviceRow, EndCpu, FollowedRow, MappedRow, PacingRow, StreamRow, StreamSample, ZeroCopyRow,
+    DatagramRow, DeviceRow, EndCpu, FollowedRow, MappedRow, OTHER_PROGRAMS, PacingRow, StreamRow, StreamSample,
+    ZeroCopyRow,
 };
+pub use warning::StreamWarning;
 pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
 /// Median, minimum and maximum over repeats.
@@ -89,7 +92,8 @@ pub struct StreamReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_bps: Option<f64>,
     /// Limits of the figures, one sentence each.
-    pub warnings: Vec<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+    pub warnings: Vec<StreamWarning>,
     /// How each kind of CPU figure was measured: (kind, method).
     pub cpu_methods: Vec<(String, String)>,
     /// Properties of host and software that explain a difference to another run.

@@ -25,6 +25,7 @@ pub(crate) mod transfers;
 mod trend;
 
 use netcliff_core::Finding;
+use netcliff_core::record::OtherRun;
 
 use crate::format::{self, Unit};
 use crate::sheet::{self, Verdict};
@@ -108,7 +109,7 @@ fn head(page: &mut Page, finding: &Finding) {
 
 /// Notes that another netcliff run was active during this run. They are shown next to the verdict.
 fn beside(notes: &[String]) -> impl Iterator<Item = String> {
-    notes.iter().filter(|note| note.starts_with("another netcliff run (")).cloned()
+    notes.iter().filter(|note| OtherRun::read(note).is_some()).cloned()
 }
 
 /// The cliff as a line, and doubts about it.

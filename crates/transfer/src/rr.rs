@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::exchange::report::{AgentShare, Cost, HostCost, HostTicks, OneWay, Report, ThreadCost, Together};
 pub use crate::exchange::settings::{Receive, Settings, Transport};
 pub use crate::exchange::{Interval, Intervals};
-pub use merge::{RrSample, doubts, limited_by, merged};
+pub use merge::{Doubt, RrSample, doubts, limited_by, merged};
 pub use netcliff_packets::schedule::Arrivals;
 pub use several::several;
 pub use sweep::{RrRun, Sweep};

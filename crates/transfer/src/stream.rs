@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::bulk::{self, Channel, DatagramPath, Direction, ReceivePath, SendPath, Settings, Transfer};
 use netcliff_core::ledger::TrialLedger;
 use netcliff_core::repeats::Repeats;
-use netcliff_core::stream::StreamReport;
+use netcliff_core::stream::{StreamReport, StreamWarning};
 use netcliff_core::{Fingerprint, Provenance, units};
 use netcliff_host::cpu::{CpuSplit, Method as CpuMethod, Preference, system::SystemShares};
 use netcliff_host::disturbance::Disturbances;
@@ -299,8 +299,8 @@ fn measured(
     let stopped = options.stop.load(Ordering::Relaxed);
     let mut report = summary::report(options, far, &configs, &meters, fingerprints);
     summary::add_storage(&mut report, storage_bps);
-    report.warnings.extend(Disturbances::of_this_host().since(&before));
-    report.warnings.extend(limits.iter().cloned());
+    let others = Disturbances::of_this_host().since(&before).into_iter().chain(limits.iter().cloned());
+    report.warnings.extend(others.map(StreamWarning::from));
     report.partial |= stopped;
     report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());
     Ok(report)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::numbers;
 use clap::Args;
+use netcliff_core::record::OtherRun;
 use netcliff_host::journal::{HostLock, JournalError, StateDir};
 
 use crate::output;
@@ -51,10 +52,9 @@ impl WaitArgs {
     pub fn hold(&self) -> anyhow::Result<(Option<HostLock>, Vec<String>)> {
         match StateDir::default_for_user().and_then(|state| HostLock::acquire_and_replay(&state)) {
             Ok((lock, replayed)) => Ok((Some(lock), replayed.left_over())),
-            Err(JournalError::Busy { holder }) if self.no_wait => Ok((
-                None,
-                vec![format!("another netcliff run ({holder}) measures or changes this host at the same time")],
-            )),
+            Err(JournalError::Busy { holder }) if self.no_wait => {
+                Ok((None, vec![OtherRun { process: holder }.to_string()]))
+            }
             Err(error @ JournalError::Io { .. }) => {
                 Ok((None, vec![format!("other runs on this host are not seen: {error}")]))
             }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use netcliff_core::stream::StreamReport;
+use netcliff_core::stream::{StreamReport, StreamWarning};
 use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_packets::thread;
 use netcliff_report as report;
@@ -137,7 +137,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         let _ = store.remove(&[run]);
     }
     let mut found = found?;
-    found.warnings.extend(own_namespace.into_iter().chain(beside).chain(limits));
+    found.warnings.extend(own_namespace.into_iter().chain(beside).chain(limits).map(StreamWarning::from));
     // An error of the store must not prevent the output, and an error of the output must not prevent the storing.
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &found.fingerprint)?;

@@ -7,6 +7,9 @@ use crate::cpus::{CpuRow, ExactRow};
 use crate::ledger::TrialLedger;
 use crate::repeats::Known;
 
+/// First words of [`StreamRow::limited_by`] if other programs limited the rate.
+pub const OTHER_PROGRAMS: &str = "other programs";
+
 /// Figures at one block size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -96,6 +99,13 @@ pub struct StreamRow {
     /// Latency of requests during the transfer; absent if they were not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeRow>,
+}
+
+impl StreamRow {
+    /// The limit of the rate, if other programs were the limit.
+    pub fn limited_by_others(&self) -> Option<&str> {
+        self.limited_by.as_deref().filter(|limit| limit.starts_with(OTHER_PROGRAMS))
+    }
 }
 
 /// Figures of one repeat; those that could not be measured are absent.

@@ -13,6 +13,7 @@ use super::{
     who::{Who, is_ancestor},
 };
 use crate::testbed::Permission;
+use netcliff_core::record::OtherRun;
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
@@ -213,7 +214,7 @@ impl HostLock {
 }
 
 fn beside(other: &Who) -> String {
-    format!("another netcliff run ({other}) measures or changes this host at the same time")
+    OtherRun { process: other.to_string() }.to_string()
 }
 
 /// A wait for another run, which is reported once.

@@ -35,7 +35,7 @@ pub fn stream(name: String, report: StreamReport) -> Measured {
     Measured {
         name,
         kind: "stream",
-        others: limiting(report.rows.iter().filter_map(|row| row.limited_by.as_deref())),
+        others: report.rows.iter().find_map(StreamRow::limited_by_others).map(str::to_owned),
         clock: Some(report.clock.clone()),
         points: points.collect(),
         facts: asked.chain(in_force).collect(),
@@ -45,11 +45,6 @@ pub fn stream(name: String, report: StreamReport) -> Measured {
         far_fingerprint: report.far_fingerprint,
         provenance: report.provenance,
     }
-}
-
-/// The message about other programs that limited a point. `None` if no point was limited by them.
-fn limiting<'a>(limits: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    limits.into_iter().find(|limit| limit.starts_with("other programs")).map(str::to_owned)
 }
 
 fn stream_figures(row: &StreamRow) -> Vec<Reading> {

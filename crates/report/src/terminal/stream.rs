@@ -41,7 +41,7 @@ pub fn stream(report: &StreamReport, style: Style) -> String {
     followed(&mut page, report);
     many::agents(&mut page, report);
     probe::whole(&mut page, report);
-    page.list("WARNINGS", &report.warnings);
+    page.list("WARNINGS", &report.warnings.iter().map(ToString::to_string).collect::<Vec<_>>());
     let cut =
         report.rows.iter().filter_map(|row| Some(format!("{}: ended early: {}", name(row), row.cut_short.as_ref()?)));
     let missing: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();

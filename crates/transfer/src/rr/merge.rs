@@ -1,5 +1,7 @@
 //! Combines the repeats of a configuration: one sample for each repeat, and one report for all repeats.
 
+use std::fmt;
+
 use netcliff_core::stream::jain;
 use netcliff_host::cpu::{CpuSplit, Method};
 use netcliff_packets::latency::{LatencyRecord, LatencySummary};
@@ -232,21 +234,41 @@ pub fn limited_by(report: &Report) -> Option<String> {
     settings.rate_per_s.is_none().then(|| format!("the round trip, {in_flight} in flight"))
 }
 
-/// Warnings: what limits a report's results.
-pub fn doubts(report: &Report) -> Vec<String> {
+/// What limits a report's results; `Display` gives a sentence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Doubt {
+    /// The thread of this end (`client` or `server`) was fully busy, and limited the rate.
+    FullThread(&'static str),
+    /// The hypervisor took this share of a CPU.
+    Stolen(f64),
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FullThread(end) => {
+                write!(f, "the {end}'s thread used its CPU to the full: it is what limits the rate")
+            }
+            Self::Stolen(share) => write!(f, "the hypervisor took {:.1} % of a CPU", share * 100.0),
+        }
+    }
+}
+
+/// What limits a report's results.
+pub fn doubts(report: &Report) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     // An end that spins is always fully busy.
     if report.settings.flows == 1 && report.settings.receive != Receive::Spin {
         for (end, cost) in [("client", report.cost.client_threads), ("server", report.cost.server_threads)] {
             if cost.is_some_and(|cost| cost.cpus > BUSY) {
-                doubts.push(format!("the {end}'s thread used its CPU to the full: it is what limits the rate"));
+                doubts.push(Doubt::FullThread(end));
             }
         }
     }
     let cpus = report.cost.client_host.iter().flat_map(|host| &host.split);
     let steal = cpus.filter_map(|cpu| cpu.shares.steal).fold(0.0, f64::max);
     if steal > STEAL {
-        doubts.push(format!("the hypervisor took {:.1} % of a CPU", steal * 100.0));
+        doubts.push(Doubt::Stolen(steal));
     }
     doubts
 }
@@ -343,14 +365,15 @@ mod tests {
     #[test]
     fn an_end_that_is_busy_is_told() {
         let mut busy = report(1000.0, 1.0, 10_000);
-        assert_eq!(doubts(&busy), Vec::<String>::new());
+        assert_eq!(doubts(&busy), []);
         busy.cost.client_threads = busy.cost.client_threads.map(|cost| ThreadCost { cpus: 0.99, ..cost });
-        let said = doubts(&busy);
-        assert!(said.len() == 1 && said[0].contains("client's thread used its CPU to the full"), "{said:?}");
+        assert_eq!(doubts(&busy), [Doubt::FullThread("client")]);
+        let said = Doubt::FullThread("client").to_string();
+        assert!(said.contains("client's thread used its CPU to the full"), "{said}");
         for settings in
             [Settings { receive: Receive::Spin, ..Settings::default() }, Settings { flows: 2, ..Settings::default() }]
         {
-            assert_eq!(doubts(&Report { settings, ..busy.clone() }), Vec::<String>::new());
+            assert_eq!(doubts(&Report { settings, ..busy.clone() }), []);
         }
     }
 

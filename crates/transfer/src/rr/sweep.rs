@@ -173,7 +173,7 @@ impl Config {
         report.notes.extend(known.shortfall().map(|shortfall| format!("{name} is {shortfall}")));
         report.notes.extend(fingerprints.not_had.clone());
         let doubts = doubts(&report);
-        report.notes.extend(doubts);
+        report.notes.extend(doubts.iter().map(ToString::to_string));
         let had = self.repeats.len();
         if report.partial.is_none() && had < asked as usize {
             let why = self.ended.unwrap_or_else(|| "the run was stopped".to_owned());

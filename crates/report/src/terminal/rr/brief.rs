@@ -1,6 +1,8 @@
 //! [`rr_brief`]: output of `netcliff rr` without `-v`: the answer, the figures to act on, and doubts.
 
-use netcliff_transfer::rr::{OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by};
+use netcliff_transfer::rr::{
+    Doubt, OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by,
+};
 
 use super::{Page, Style, Tone, asked, load, over_repeats, overview};
 use crate::format::{self, Unit};
@@ -152,7 +154,8 @@ fn counted(record: &RrRecord) -> Vec<String> {
     if report.unsent > 0 {
         said.push(format!("{} due but never sent", format::counted(report.unsent, "request")));
     }
-    said.extend(of_host(report).into_iter().filter(|doubt| !doubt.ends_with("it is what limits the rate")));
+    // The verdict names a fully busy thread as the limit.
+    said.extend(of_host(report).iter().filter(|doubt| !matches!(doubt, Doubt::FullThread(_))).map(ToString::to_string));
     said
 }
 

@@ -1,14 +1,14 @@
 //! [`stream_brief`]: output of `netcliff stream` without `-v`: the answer, the figures to act on, and doubts.
 
 use netcliff_core::Figure;
-use netcliff_core::stream::{StreamReport, StreamRow, StreamSample};
+use netcliff_core::stream::{StreamReport, StreamRow, StreamSample, StreamWarning};
 use netcliff_lab::lasting;
 use netcliff_stats as stats;
 
 use super::wire::lost_at;
 use super::{Page, Style, Tone, median, name};
 use crate::format::{self, Unit};
-use crate::terminal::{SURER, WIDE, beside};
+use crate::terminal::{SURER, WIDE};
 
 /// Largest number of warnings shown; `-v` shows all.
 const WARNINGS: usize = 3;
@@ -103,7 +103,8 @@ fn goodput(row: &StreamRow) -> String {
 
 /// Doubts about the verdict, a sentence each.
 fn doubts(report: &StreamReport) -> Vec<String> {
-    let mut said: Vec<String> = beside(&report.warnings).collect();
+    let other_runs = report.warnings.iter().filter(|warning| matches!(warning, StreamWarning::OtherRun(_)));
+    let mut said: Vec<String> = other_runs.map(ToString::to_string).collect();
     let widths = report.rows.iter().filter_map(|row| row.known.as_ref()?.half_width);
     if let Some(width) = widths.reduce(f64::max).filter(|width| *width > WIDE) {
         let what = if report.rows.len() > 1 { "a mean may be off" } else { "the mean may be off" };
@@ -117,7 +118,7 @@ fn doubts(report: &StreamReport) -> Vec<String> {
             );
         }
     }
-    if report.rows.iter().any(|row| row.limited_by.as_ref().is_some_and(|limit| limit.starts_with("other programs"))) {
+    if report.rows.iter().any(|row| row.limited_by_others().is_some()) {
         said.push("other programs used the CPUs: repeat it on a quiet machine".to_owned());
     }
     let repeats = report.rows.iter().map(|row| row.samples.len()).min().unwrap_or(0);
@@ -219,10 +220,11 @@ fn share_of(row: &StreamRow, pick: Pick) -> String {
 
 /// The warnings that the verdict does not already contain.
 fn warnings(report: &StreamReport) -> Vec<String> {
-    let endings = ["it is what limits the rate", "softirqs and other programs included"];
-    let is_said = |warning: &String| endings.iter().any(|ending| warning.ends_with(ending));
-    let beside: Vec<String> = beside(&report.warnings).collect();
-    report.warnings.iter().filter(|warning| !is_said(warning) && !beside.contains(warning)).cloned().collect()
+    let others = report.warnings.iter().filter_map(|warning| match warning {
+        StreamWarning::FullThreads(_) | StreamWarning::FullCpus(_) | StreamWarning::OtherRun(_) => None,
+        StreamWarning::Other(sentence) => Some(sentence.clone()),
+    });
+    others.collect()
 }
 
 /// Configurations that ended early and, for a partial run or one without results, the settings that were not possible.

@@ -1,7 +1,7 @@
 //! What limited a configuration: the first of several limits that was reached.
 
 use crate::bulk::Direction;
-use netcliff_core::stream::StreamRow;
+use netcliff_core::stream::{OTHER_PROGRAMS, StreamRow};
 
 use super::warned::{HELD_BACK, threads_of_a_role};
 use crate::hosts::BUSY;
@@ -85,7 +85,7 @@ fn cpus(row: &StreamRow) -> Option<String> {
     let own = [row.sender_cpu, row.receiver_cpu].iter().filter_map(|cpu| Some(cpu.busy?.median)).sum::<f64>();
     let others = (programs - own).max(0.0) / full.len() as f64;
     Some(if others > OTHERS {
-        format!("other programs on {which} (about {:.0} %)", others * 100.0)
+        format!("{OTHER_PROGRAMS} on {which} (about {:.0} %)", others * 100.0)
     } else {
         format!("{which} (no idle time, softirqs included)")
     })

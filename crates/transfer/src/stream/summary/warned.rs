@@ -1,7 +1,7 @@
 //! Warnings: what limited a transfer or its results.
 
 use netcliff_core::repeats::Known;
-use netcliff_core::stream::StreamRow;
+use netcliff_core::stream::{StreamRow, StreamWarning};
 use netcliff_core::units;
 
 use super::Config;
@@ -13,14 +13,20 @@ pub(super) const HELD_BACK: f64 = 0.2;
 /// Share of the datagrams that a receiver's socket may drop without a warning.
 const DROPPED: f64 = 0.001;
 
-pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> Vec<String> {
+pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[Config]) -> Vec<StreamWarning> {
     let threads = threads_of_a_role(options);
     let of_rows = rows.iter().flat_map(|row| {
         let name = format!("{} of {}", row.path, units::print_bytes(row.block_bytes));
-        let found = [full_threads(row, threads), surprises(row), full_cpus(row), held_back(row), dropped(row)];
-        found.into_iter().flatten().map(move |warning| format!("{name}: {warning}"))
+        let named = |warnings: Vec<String>| {
+            warnings.into_iter().map(|warning| StreamWarning::from(format!("{name}: {warning}"))).collect::<Vec<_>>()
+        };
+        let mut found = full_threads(&name, row, threads);
+        found.extend(named(surprises(row)));
+        found.extend(full_cpus(&name, row));
+        found.extend(named([stolen(row), held_back(row), dropped(row)].concat()));
+        found
     });
-    of_rows.chain(smaller_buffers(options, configs)).collect()
+    of_rows.chain(smaller_buffers(options, configs).into_iter().map(StreamWarning::from)).collect()
 }
 
 /// The storage limits a transfer whose goodput is within these shares of the storage's own rate. A faster transfer did
@@ -29,25 +35,26 @@ const STORAGE: std::ops::RangeInclusive<f64> = 0.9..=1.1;
 
 /// Warnings for rows whose goodput equals the rate of the storage. `storage_bps` is the rate at which one thread reads
 /// the storage without a network (bit/s).
-pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<String> {
+pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<StreamWarning> {
     let of_row = |row: &StreamRow| {
         let share = row.goodput_bps.as_ref()?.median / storage_bps;
         let name = format!("{} of {}", row.path, units::print_bytes(row.block_bytes));
         let percent = share * 100.0;
         STORAGE.contains(&share).then(|| {
-            format!("{name}: the storage limits the rate, which is {percent:.0} % of its own without a network")
+            let sentence =
+                format!("{name}: the storage limits the rate, which is {percent:.0} % of its own without a network");
+            StreamWarning::from(sentence)
         })
     };
     rows.iter().filter_map(of_row).collect()
 }
 
 /// Warnings for threads that were fully busy.
-fn full_threads(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
+fn full_threads(name: &str, row: &StreamRow, threads: Option<u32>) -> Vec<StreamWarning> {
     let Some(threads) = threads else { return Vec::new() };
     let ends = [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)];
     let full = ends.into_iter().filter(|(_, cpu)| cpu.busy.is_some_and(|busy| busy.median > BUSY * f64::from(threads)));
-    let (what, it) = if threads > 1 { ("threads", "their CPUs") } else { ("thread", "its CPU") };
-    full.map(|(end, _)| format!("the {end}'s {what} used {it} to the full: it is what limits the rate")).collect()
+    full.map(|(end, _)| StreamWarning::full_threads(name, end, threads > 1)).collect()
 }
 
 /// Warnings for a missed precision, and for ICMP errors that the network returned.
@@ -60,20 +67,16 @@ fn surprises(row: &StreamRow) -> Vec<String> {
     shortfall.into_iter().chain(told).collect()
 }
 
-fn full_cpus(row: &StreamRow) -> Vec<String> {
-    let mut found = Vec::new();
+fn full_cpus(name: &str, row: &StreamRow) -> Option<StreamWarning> {
     let full: Vec<String> =
         row.system.iter().filter(|cpu| cpu.idle < 1.0 - BUSY).map(|cpu| cpu.cpu.to_string()).collect();
-    if !full.is_empty() {
-        let what = if full.len() > 1 { "CPUs" } else { "CPU" };
-        let full = full.join(", ");
-        found.push(format!("{what} {full} were fully busy, softirqs and other programs included"));
-    }
+    (!full.is_empty()).then(|| StreamWarning::full_cpus(name, &full))
+}
+
+/// Warnings for CPU time that the hypervisor gave to others.
+fn stolen(row: &StreamRow) -> Vec<String> {
     let steal = row.system.iter().map(|cpu| cpu.steal).fold(0.0, f64::max);
-    if steal > STEAL {
-        found.push(format!("the hypervisor took {:.1} % of a CPU", steal * 100.0));
-    }
-    found
+    (steal > STEAL).then(|| format!("the hypervisor took {:.1} % of a CPU", steal * 100.0)).into_iter().collect()
 }
 
 /// Warnings for a window or a buffer that was the limit. A fully busy receiver has a full window whatever the window's
