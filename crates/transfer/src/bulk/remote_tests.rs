@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::far_end_request::FarEndRequest;
-use super::tests::Raise;
+use super::tests::{Raise, in_order};
 use super::*;
 use netcliff_packets::error::ControlError;
 use netcliff_packets::error::Refusal;
@@ -148,7 +148,7 @@ fn the_far_hosts_exact_meter_is_asked_for_and_answers_or_says_why_not() {
 fn datagrams_of_every_path_go_both_ways_and_the_end_is_heard() {
     let peer = Peer::new();
     for path in [DatagramPath::Single, DatagramPath::Batch, DatagramPath::Segmented] {
-        let mut asked = Settings { direction: Direction::Both, block_bytes: 1000, ..settings(udp(path)) };
+        let mut asked = in_order(Settings { direction: Direction::Both, block_bytes: 1000, ..settings(udp(path)) });
         asked.options.receive_buffer_bytes = Some(1 << 20);
         let begin = Instant::now();
         let transfer = peer.made(&asked);
@@ -166,7 +166,7 @@ fn datagrams_of_every_path_go_both_ways_and_the_end_is_heard() {
 fn a_datagram_as_long_as_a_token_is_no_token() {
     let asked =
         Settings { direction: Direction::Both, block_bytes: Token::PROOF_BYTES, ..settings(udp(DatagramPath::Single)) };
-    let transfer = Peer::new().made(&asked);
+    let transfer = Peer::new().made(&in_order(asked));
     assert_eq!(transfer.cut_short, None);
     for flow in &transfer.flows {
         let got = flow.receiver.datagrams.expect("counted");
