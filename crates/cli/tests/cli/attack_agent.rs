@@ -1,7 +1,8 @@
 //! Attacks on an agent from outside: by peers without a key, by other users of its host, and by a client that has the
 //! key.
 //!
-//! These tests take seconds; `scripts/attack/agent.sh` runs the long form (`--ignored`): a thousand random requests.
+//! These tests take seconds. The long form sends a thousand random requests, for minutes:
+//! `cargo test -p netcliff --test cli a_thousand_drawn_orders -- --ignored --nocapture`.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -74,7 +75,7 @@ fn drawn_orders_keep_an_agent_within_its_memory() {
 }
 
 #[test]
-#[ignore = "minutes: scripts/attack/agent.sh"]
+#[ignore = "minutes: a thousand random requests"]
 fn a_thousand_drawn_orders_keep_an_agent_within_its_memory() {
     draw(LONG_SEED, 1000);
 }
