@@ -70,7 +70,7 @@ answers() (
     sed 's/^ratio = "0.9..1"/ratio = "0..1"/' experiments/roofline.toml >"$scratch/free.toml"
     said=$(timeout 20 "$netcliff" run "$scratch/free.toml" 2>&1)
     verdict "claims, a mark that cannot fail" "$(grep -m1 'cannot' <<<"$said")" grep -q 'line .*cannot fail' <<<"$said"
-    sed 's/^x = "127kpps"/x = "120kpps"/' experiments/hybrid.toml >"$scratch/own.toml"
+    sed 's/^x = "127kpps"/x = "120kpps"/; s/hybrid:period=20us,quota=3/&,up=120kpps/' experiments/hybrid.toml >"$scratch/own.toml"
     said=$(timeout 20 "$netcliff" run "$scratch/own.toml" --packets 1000 2>&1)
     verdict "claims, the file's own setting" "$(grep -m1 'own setting' <<<"$said")" grep -q 'up=120kpps is the file' <<<"$said"
     said=$(timeout 20 "$netcliff" limits --bus axi --link 1Gbit/s --sizes 1518B --csv 2>&1)
