@@ -278,7 +278,8 @@ pub struct ServicePrediction {
     pub with_pauses_rps: Option<Figure>,
     /// Load at which the busiest CPU has no idle time, whatever the promise (requests/s).
     pub capacity_rps: Figure,
-    /// Response times at the loads of the trials, in ascending order, without pauses; absent: not computed.
+    /// Response times at the calibrated loads that the service carries, in ascending order, without pauses; absent: not
+    /// computed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub response_times: Vec<PredictedResponse>,
     /// How the cliff was computed, one sentence.

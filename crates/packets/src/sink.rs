@@ -35,7 +35,7 @@ mod tests;
 mod work;
 
 pub(crate) use read::Inbox;
-pub use read::Reader;
+pub use read::{CONTROL_WORDS, Reader, stamp_realtime_ns};
 pub use report::SinkReport;
 pub use work::{Application, Work};
 

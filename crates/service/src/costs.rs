@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use netcliff_core::service::{
-    PredictedResponse, Promise, QuantileLimit, ResponseTimes, ServiceCost, ServicePrediction,
+    PredictedResponse, Promise, QuantileLimit, ServiceCost, ServicePrediction,
 };
 use netcliff_core::units::{print_share, print_time_s};
 use netcliff_core::{Engine, Figure, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
@@ -15,7 +15,7 @@ use netcliff_sim::SimEngine;
 use netcliff_stats::{self as stats, fit_non_negative_robust, quantile_at};
 
 use crate::bench::Metered;
-use crate::latency::ResponseModel;
+use crate::latency::{ResponseModel, Times};
 use crate::pauses::{NO_LIMIT, Pauses};
 
 /// Loads of the calibration, as shares of the rough cliff: different enough to separate time that grows with the load
@@ -359,23 +359,18 @@ impl Costs {
         self.predict_altered(&Altered::default(), goal)
     }
 
-    /// Response times at `rates_rps` (requests/s), in ascending order without repetitions, from trials (load, response
-    /// times) without pauses. Empty if they cannot be computed.
-    pub fn responses(
-        &self,
-        goal: &Goal<'_>,
-        measured: &[(f64, ResponseTimes)],
-        rates_rps: &[f64],
-    ) -> Vec<PredictedResponse> {
-        let Ok((host, scheme, _)) = self.altered(&Altered::default(), goal) else { return Vec::new() };
+    /// Computed response times at the loads of `measured` that the busiest CPU can carry. `measured`: times without pauses,
+    /// by load in ascending order. Empty if they cannot be computed.
+    pub fn responses(&self, goal: &Goal<'_>, measured: &[Times]) -> Vec<PredictedResponse> {
         let capacity_rps = self.load_of(&self.busiest_s).value;
-        let Some(model) = ResponseModel::fit(&host, &scheme, measured, capacity_rps, goal.seed) else {
-            return Vec::new();
+        let model = || {
+            let (host, scheme, _) = self.altered(&Altered::default(), goal).ok()?;
+            ResponseModel::fit(&host, &scheme, measured, capacity_rps, goal.seed)
         };
-        let mut rates_rps: Vec<f64> = rates_rps.iter().copied().filter(|rps| *rps < capacity_rps).collect();
-        rates_rps.sort_by(f64::total_cmp);
-        rates_rps.dedup();
-        rates_rps.into_iter().filter_map(|rps| model.at(rps)).collect()
+        let Some(model) = model() else { return Vec::new() };
+        let carried = measured.iter().filter(|times| times.rate_rps < capacity_rps);
+        let computed = carried.filter_map(|times| model.at(times.rate_rps));
+        computed.map(|Times { rate_rps, p50_s, p99_s, .. }| PredictedResponse { rate_rps, p50_s, p99_s }).collect()
     }
 
     /// The computed cliff of a set-up that differs from the calibrated one; otherwise the reason why it cannot be

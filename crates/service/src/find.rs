@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use netcliff_core::service::{
-    Gives, PredictedResponse, Promise, QuantileLimit, RequesterSummary, ServiceBottleneck, ServiceFinding, ServiceSummary, ServiceTrial,
+    Gives, Promise, QuantileLimit, RequesterSummary, ServiceBottleneck, ServiceFinding, ServiceSummary, ServiceTrial,
     TrialPurpose,
 };
 use netcliff_core::{Provenance, units};
@@ -21,6 +21,7 @@ use crate::bench::{Conductor, Metered, Observer};
 use crate::check::{Check, Possible, SetUp};
 use crate::costs::{Costs, Goal};
 use crate::error::FindError;
+use crate::latency::Times;
 use crate::pauses::Pauses;
 use crate::protocol::{Match, Transport};
 use crate::request::{RequestSpec, Workload};
@@ -462,25 +463,14 @@ fn predict(
     finding.pauses = Some(basis.pauses.summary());
     match costs.predict(&options.goal(&finding.promise, basis)) {
         Ok(mut predicted) => {
-            predicted.response_times = responses(conductor, costs, &options.goal(&finding.promise, basis), judging);
+            let valid = conductor.trials.iter().filter(|trial| trial.void.is_none() && trial.window_s == judging.trial_s);
+            let calibrated = valid.filter(|trial| trial.purpose == TrialPurpose::Calibration);
+            let measured = Times::by_load(calibrated);
+            predicted.response_times = costs.responses(&options.goal(&finding.promise, basis), &measured);
             finding.predicted = Some(predicted);
         }
         Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),
     }
-}
-
-/// Computes the response times at the loads of the searches' trials, from those of the calibration.
-fn responses(
-    conductor: &Conductor<'_>,
-    costs: &Costs,
-    goal: &Goal<'_>,
-    judging: &Judging,
-) -> Vec<PredictedResponse> {
-    let valid = || conductor.trials.iter().filter(|trial| trial.void.is_none() && trial.window_s == judging.trial_s);
-    let calibrated = valid().filter(|trial| trial.purpose == TrialPurpose::Calibration);
-    let measured: Vec<_> = calibrated.filter_map(|trial| Some((trial.rate_rps, trial.times?))).collect();
-    let rates_rps: Vec<f64> = valid().map(|trial| trial.rate_rps).collect();
-    costs.responses(goal, &measured, &rates_rps)
 }
 
 /// Explains, by the result of the lowest load, why the cliff's order of magnitude is unknown.

@@ -1,35 +1,57 @@
 //! [`ResponseModel`]: response times over load, by simulation with the costs of a request.
 //!
 //! The lightest calibrated load gives the time that a request spends outside of queues: the path, the requester and the
-//! wake-ups of both. The other loads give the variability of the work of a request: the coefficient of variation whose
-//! simulated mean response times fit the measured ones best. Quantiles are not fitted.
+//! wake-ups of both. The 90th percentiles at all calibrated loads give the variability of the work of a request, which
+//! includes that the requester sends in bursts while its own CPU is busy. Medians and 99th percentiles at other loads are
+//! not fitted.
 
-use netcliff_core::service::{PredictedResponse, ResponseTimes};
+use netcliff_core::service::ServiceTrial;
 use netcliff_core::{Engine, Figure, Host, Point, Scheme, Service};
 use netcliff_sim::SimEngine;
+use netcliff_stats::median;
 
 use crate::costs::traffic;
 
 /// Coefficients of variation that are tried for the work of a request.
-const VARIATIONS: [f64; 7] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5];
+const VARIATIONS: [f64; 8] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.5];
 /// Packets per simulated load.
 const PACKETS: u64 = 100_000;
 /// Largest load, as a share of the capacity, from which the variability is fitted. Above it, a small error of a request's
 /// cost changes the response times more than the variability does.
 const MOST_FITTED: f64 = 0.9;
 
-/// Response times of requests (s).
+/// Response times at a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Times {
-    mean_s: f64,
-    p50_s: f64,
-    p99_s: f64,
+pub struct Times {
+    /// Load (requests/s).
+    pub rate_rps: f64,
+    /// Median (s).
+    pub p50_s: f64,
+    /// 90th percentile (s).
+    pub p90_s: f64,
+    /// 99th percentile (s).
+    pub p99_s: f64,
 }
 
 impl Times {
-    /// Distance of the 99th percentile from the median (s).
-    fn spread_s(&self) -> f64 {
-        (self.p99_s - self.p50_s).max(0.0)
+    /// Medians over the trials of each load, by load in ascending order.
+    pub fn by_load<'a>(trials: impl Iterator<Item = &'a ServiceTrial>) -> Vec<Self> {
+        let of = |trial: &ServiceTrial| {
+            let times = trial.times?;
+            Some(Self { rate_rps: trial.rate_rps, p50_s: times.p50_s, p90_s: times.p90_s, p99_s: times.p99_s })
+        };
+        let mut all: Vec<Self> = trials.filter_map(of).collect();
+        all.sort_by(|a, b| a.rate_rps.total_cmp(&b.rate_rps));
+        let middle = |same: &[Self], of: fn(&Self) -> f64| {
+            median(&same.iter().map(of).collect::<Vec<_>>()).map_or(0.0, |figure| figure.value)
+        };
+        let of_load = |same: &[Self]| Self {
+            rate_rps: same[0].rate_rps,
+            p50_s: middle(same, |times| times.p50_s),
+            p90_s: middle(same, |times| times.p90_s),
+            p99_s: middle(same, |times| times.p99_s),
+        };
+        all.chunk_by(|a, b| a.rate_rps == b.rate_rps).map(of_load).collect()
     }
 }
 
@@ -38,142 +60,128 @@ impl Times {
 pub struct ResponseModel {
     host: Host,
     scheme: Scheme,
-    /// Mean time outside of queues (s).
+    /// Time outside of queues (s).
     path_s: f64,
-    /// Distance of the 99th percentile of this time from its median (s).
-    path_spread_s: f64,
     seed: u64,
 }
 
 impl ResponseModel {
-    /// Fits the model to `measured`: (load (requests/s), response times) of trials without pauses, at several loads up to
-    /// `capacity_rps`. `None`: there are fewer than two loads, or the simulator does not support the host.
-    pub fn fit(
-        host: &Host,
-        scheme: &Scheme,
-        measured: &[(f64, ResponseTimes)],
-        capacity_rps: f64,
-        seed: u64,
-    ) -> Option<Self> {
-        let measured = by_load(measured);
-        let ((lightest_rps, lightest), others) = measured.split_first()?;
-        let fitted: Vec<_> = others.iter().filter(|(rps, _)| *rps <= MOST_FITTED * capacity_rps).collect();
-        if fitted.is_empty() {
+    /// Fits the model to `measured`, times at several loads in ascending order, of which the busiest CPU carries at most
+    /// `capacity_rps`. `None`: there are fewer than two loads to fit, or the simulator does not support the host.
+    pub fn fit(host: &Host, scheme: &Scheme, measured: &[Times], capacity_rps: f64, seed: u64) -> Option<Self> {
+        let lightest = measured.first()?;
+        let fitted: Vec<&Times> =
+            measured.iter().filter(|times| times.rate_rps <= MOST_FITTED * capacity_rps).collect();
+        if fitted.len() < 2 {
             return None;
         }
         let tried = |cv: f64| {
             let service = if cv > 0.0 { Service::Lognormal { cv } } else { Service::Deterministic };
-            let mut model = Self {
-                host: Host { service, ..host.clone() },
-                scheme: scheme.clone(),
-                path_s: 0.0,
-                path_spread_s: 0.0,
-                seed,
-            };
-            let light = model.simulated(*lightest_rps)?;
-            model.path_s = lightest.mean_s - light.mean_s;
-            model.path_spread_s = (lightest.spread_s().powi(2) - light.spread_s().powi(2)).max(0.0).sqrt();
-            let error = |(rps, times): &&(f64, Times)| {
-                let mean_s = model.simulated(*rps)?.mean_s + model.path_s;
-                Some((mean_s.max(1e-9) / times.mean_s).ln().powi(2))
-            };
-            let error: Option<Vec<f64>> = fitted.iter().map(error).collect();
-            Some((error?.iter().sum::<f64>(), model))
+            let host = Host { service, ..host.clone() };
+            let mut model = Self { host, scheme: scheme.clone(), path_s: 0.0, seed };
+            model.path_s = lightest.p50_s - model.at(lightest.rate_rps)?.p50_s;
+            let error =
+                |times: &&Times| Some((model.at(times.rate_rps)?.p90_s.max(1e-9) / times.p90_s).ln().powi(2));
+            let errors: Option<Vec<f64>> = fitted.iter().map(error).collect();
+            Some((errors?.iter().sum::<f64>(), model))
         };
         let best = VARIATIONS.into_iter().filter_map(tried).min_by(|a, b| a.0.total_cmp(&b.0));
         best.map(|(_, model)| model)
     }
 
-    /// Simulated times from the arrival of a request to the end of the work on it; `None`: the simulator has none.
-    fn simulated(&self, rps: f64) -> Option<Times> {
+    /// Response times at a load (requests/s). `None`: the simulator has none.
+    pub fn at(&self, rate_rps: f64) -> Option<Times> {
         let engine = SimEngine::with_packets(self.seed, PACKETS);
-        let outcome = engine.evaluate(&Point::of(&self.host, &self.scheme, &traffic(), rps)).ok()?;
+        let outcome = engine.evaluate(&Point::of(&self.host, &self.scheme, &traffic(), rate_rps)).ok()?;
         let latency = outcome.latency_s?;
-        let work_s = self.host.application_s.unwrap_or(0.0);
-        let to_end = |figure: Option<Figure>| Some(figure?.value + work_s);
-        Some(Times { mean_s: to_end(latency.mean)?, p50_s: to_end(latency.p50)?, p99_s: to_end(latency.p99)? })
+        // The simulated latency ends when the service takes a request.
+        let outside_s = self.host.application_s.unwrap_or(0.0) + self.path_s;
+        let to_end = |figure: Option<Figure>| Some(figure?.value + outside_s);
+        let (p50_s, p90_s, p99_s) = (to_end(latency.p50)?, to_end(latency.p90)?, to_end(latency.p99)?);
+        Some(Times { rate_rps, p50_s, p90_s, p99_s })
     }
-
-    /// Response times at a load (requests/s). The distances of both parts' 99th percentiles from their medians add as
-    /// standard deviations of independent times do. `None`: the simulator has none.
-    pub fn at(&self, rate_rps: f64) -> Option<PredictedResponse> {
-        let times = self.simulated(rate_rps)?;
-        let p50_s = times.p50_s + self.path_s;
-        let p99_s = p50_s + times.spread_s().hypot(self.path_spread_s);
-        Some(PredictedResponse { rate_rps, p50_s, p99_s })
-    }
-}
-
-/// The median of each time over the trials of a load, by load in ascending order.
-fn by_load(measured: &[(f64, ResponseTimes)]) -> Vec<(f64, Times)> {
-    let mut measured = measured.to_vec();
-    measured.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let median = |trials: &[(f64, ResponseTimes)], of: fn(&ResponseTimes) -> f64| {
-        let times: Vec<f64> = trials.iter().map(|(_, times)| of(times)).collect();
-        netcliff_stats::median(&times).map_or(0.0, |figure| figure.value)
-    };
-    let of_load = |trials: &[(f64, ResponseTimes)]| {
-        let times = Times {
-            mean_s: median(trials, |times| times.mean_s),
-            p50_s: median(trials, |times| times.p50_s),
-            p99_s: median(trials, |times| times.p99_s),
-        };
-        (trials[0].0, times)
-    };
-    measured.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use netcliff_core::Napi;
+    use netcliff_core::service::{ResponseTimes, TrialPurpose};
 
-    /// Requests of 12 us each, 30 us of path with a 99th percentile of 70 us, and this variability.
-    fn measured(service: Service) -> (Host, Scheme, Vec<(f64, ResponseTimes)>, ResponseModel) {
+    /// A service whose requests take 12 us each with this variability, behind 30 us of path.
+    fn service(service: Service) -> ResponseModel {
         let host = Host {
             protocol_s: 3e-6,
             application_s: Some(9e-6),
             ring: 1000,
             socket_buffer: 250,
+            service,
             ..Host::default()
         };
         let scheme = Scheme::Napi(Napi { backlog: true, ..Napi::default() });
-        let truth = ResponseModel {
-            host: Host { service, ..host.clone() },
-            scheme: scheme.clone(),
-            path_s: 30e-6,
-            path_spread_s: 40e-6,
-            seed: 7,
-        };
-        let trial = |rps: f64| {
-            let (times, seen) = (truth.simulated(rps).unwrap(), truth.at(rps).unwrap());
-            let mean_s = times.mean_s + truth.path_s;
-            let (p50_s, p99_s) = (seen.p50_s, seen.p99_s);
-            (rps, ResponseTimes { mean_s, p50_s, p90_s: p99_s, p99_s, p999_s: p99_s, max_s: p99_s })
-        };
-        let all = [20e3, 40e3, 55e3].map(trial).to_vec();
-        (host, scheme, all, truth)
+        ResponseModel { host, scheme, path_s: 30e-6, seed: 7 }
     }
 
-    /// The model recovers path and variability, and with them a load that was not calibrated.
+    /// From the calibrated loads, the model recovers path and variability, and with them the times at other loads.
     #[test]
     fn times_at_other_loads_are_those_of_the_service() {
-        for service in [Service::Deterministic, Service::Lognormal { cv: 0.5 }, Service::Lognormal { cv: 1.5 }] {
-            let (host, scheme, all, truth) = measured(service.clone());
-            let model = ResponseModel::fit(&host, &scheme, &all, 1.0 / 12e-6, 1).unwrap();
-            assert_eq!(model.host.service, service);
-            assert!((model.path_s / 30e-6 - 1.0).abs() < 0.1, "{model:?}");
-            let (seen, known) = (model.at(70e3).unwrap(), truth.at(70e3).unwrap());
-            assert!((seen.p50_s / known.p50_s - 1.0).abs() < 0.1, "{seen:?} {known:?}");
-            assert!((seen.p99_s / known.p99_s - 1.0).abs() < 0.2, "{seen:?} {known:?}");
+        for known in [Service::Deterministic, Service::Lognormal { cv: 0.6 }, Service::Lognormal { cv: 1.5 }] {
+            let truth = service(known.clone());
+            let exponential = Host { service: Service::Exponential, ..truth.host.clone() };
+            let measured = [20e3, 40e3, 55e3].map(|load| truth.at(load).unwrap());
+            let model = ResponseModel::fit(&exponential, &truth.scheme, &measured, 1.0 / 12e-6, 1).unwrap();
+            assert_eq!(model.host.service, known);
+            assert!((model.path_s / 30e-6 - 1.0).abs() < 0.05, "{model:?}");
+            let (computed, real) = (model.at(70e3).unwrap(), truth.at(70e3).unwrap());
+            assert!((computed.p50_s / real.p50_s - 1.0).abs() < 0.1, "{computed:?} {real:?}");
+            assert!((computed.p99_s / real.p99_s - 1.0).abs() < 0.15, "{computed:?} {real:?}");
         }
     }
 
     #[test]
     fn one_load_does_not_tell_the_variability() {
-        let (host, scheme, all, _) = measured(Service::Deterministic);
-        assert!(ResponseModel::fit(&host, &scheme, &all[..1], 1.0 / 12e-6, 1).is_none());
-        // All other loads are too close to the capacity.
-        assert!(ResponseModel::fit(&host, &scheme, &all, 30e3, 1).is_none());
+        let truth = service(Service::Deterministic);
+        let measured = [20e3, 40e3].map(|load| truth.at(load).unwrap());
+        let fit = |measured: &[Times], capacity_rps| {
+            ResponseModel::fit(&truth.host, &truth.scheme, measured, capacity_rps, 1)
+        };
+        assert!(fit(&measured, 80e3).is_some());
+        assert!(fit(&measured[..1], 80e3).is_none());
+        // The other load is too close to the capacity.
+        assert!(fit(&measured, 42e3).is_none());
+    }
+
+    #[test]
+    fn trials_of_a_load_count_by_their_medians() {
+        let trial = |rate_rps: f64, p50_s: f64| ServiceTrial {
+            rate_rps,
+            times: Some(ResponseTimes {
+                mean_s: p50_s,
+                p50_s,
+                p90_s: 2.0 * p50_s,
+                p99_s: 3.0 * p50_s,
+                p999_s: 4.0 * p50_s,
+                max_s: 5.0 * p50_s,
+            }),
+            lateness_p99_s: Some(1e-6),
+            purpose: TrialPurpose::Calibration,
+            window_s: 0.5,
+            requests: 1,
+            answers: 1,
+            late_answers: 0,
+            wrong_answers: 0,
+            unanswered: 0,
+            excluded: 0,
+            paused_s: 0.0,
+            kept: true,
+            kept_with_pauses: None,
+            void: None,
+            requester_busy: 0.1,
+            idle: None,
+        };
+        let trials = [trial(2e3, 9e-5), trial(1e3, 5e-5), trial(1e3, 4e-5), trial(1e3, 9e-3)];
+        let all = Times::by_load(trials.iter());
+        assert_eq!(all.iter().map(|times| (times.rate_rps, times.p50_s)).collect::<Vec<_>>(), [(1e3, 5e-5), (2e3, 9e-5)]);
+        assert_eq!(all[0].p99_s, 3.0 * 5e-5);
     }
 }

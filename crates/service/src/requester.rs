@@ -341,11 +341,11 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Records the answer to a request.
-    fn answered(&mut self, serial: usize, now_ns: u64, right: bool) {
+    /// Records the answer to a request: when the kernel received it, and when the requester read it (ns).
+    fn answered(&mut self, serial: usize, (at_ns, now_ns): (u64, u64), right: bool) {
         self.report.all_answers += 1;
         self.silence.answered(now_ns);
-        self.log.answered(serial, now_ns, right);
+        self.log.answered(serial, at_ns, right);
     }
 
     fn failed(&mut self, why: impl FnOnce() -> String) {

@@ -14,7 +14,7 @@ const PACKET_BYTES: usize = 9216;
 /// Length of an IPv4 socket address.
 const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
 /// Room for control messages: one timestamp takes 32 bytes.
-const CONTROL_WORDS: usize = 8;
+pub const CONTROL_WORDS: usize = 8;
 
 /// How packets are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -153,13 +153,14 @@ impl Inbox {
     #[inline]
     pub(crate) fn stamp_realtime_ns(&self, index: usize) -> Option<u64> {
         let given = self.messages[index].msg_hdr.msg_controllen;
-        stamp(&self.control[index], given as _)
+        stamp_realtime_ns(&self.control[index], given as _)
     }
 }
 
-/// Reads the timestamp, which is the first control message: no other kind was requested.
+/// Reads the kernel timestamp of a packet [ns of `CLOCK_REALTIME`] from its control messages of `given_bytes`. It must be
+/// the first one: no other kind was requested. `None` if there is no timestamp.
 #[inline]
-fn stamp(control: &[u64; CONTROL_WORDS], given_bytes: usize) -> Option<u64> {
+pub fn stamp_realtime_ns(control: &[u64; CONTROL_WORDS], given_bytes: usize) -> Option<u64> {
     // Layout: struct cmsghdr { size_t len; int level; int type; }, then struct timespec: 32 bytes.
     const NEEDED_BYTES: usize = 32;
     if given_bytes < NEEDED_BYTES || control[0] < NEEDED_BYTES as u64 {

@@ -450,7 +450,7 @@ impl Engine<'_> {
 
     fn done(&mut self, trial: &mut Trial<'_>, asked: &PendingRequest, now_ns: u64, right: bool) {
         self.under_way -= u64::from(trial.window.holds(asked.due_ns)).min(self.under_way);
-        trial.answered(asked.serial, now_ns, right);
+        trial.answered(asked.serial, (now_ns, now_ns), right);
     }
 
     /// Handles a connection that the service closed. If no request is outstanding, this is not a failure: a service may

@@ -139,7 +139,7 @@ impl Engine {
             return trial.failed(|| format!("an answer: {error}"));
         }
         let (protocol, mask) = (trial.requester.workload.protocol, port.slots.len() as u64 - 1);
-        for bytes in self.back.datagrams() {
+        for (bytes, at_ns) in self.back.datagrams(now_ns) {
             let Some((answer, number)) = protocol.of_datagram(bytes).and_then(|answer| Some((answer, answer.number?)))
             else {
                 continue;
@@ -151,7 +151,7 @@ impl Engine {
             let due_ns = std::mem::take(&mut slot.due_ns);
             self.under_way -= u64::from(trial.window.holds(due_ns)).min(self.under_way);
             let serial = slot.serial;
-            trial.answered(serial, now_ns, answer.right);
+            trial.answered(serial, (at_ns, now_ns), answer.right);
         }
     }
 }

@@ -9,6 +9,10 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
 };
 
+use netcliff_host::system::receive_timestamps;
+use netcliff_packets::clock;
+use netcliff_packets::sink::{CONTROL_WORDS, stamp_realtime_ns};
+
 use crate::protocol::Transport;
 
 /// Buffer size of the requester's own sockets (bytes), which is large enough that they drop no answers.
@@ -17,6 +21,9 @@ const BUFFER_BYTES: usize = 4 << 20;
 pub(super) const BATCH: usize = 64;
 /// Longest datagram (bytes).
 const DATAGRAM: usize = 1 << 16;
+/// Time after which the difference of the clocks is read again (ns): within it, a clock that is slewed by 500 ppm (the
+/// most, adjtimex(2)) changes by 5 us.
+const CLOCKS_NS: u64 = 10_000_000;
 
 /// Opens a non-blocking socket to an address; a stream connects in the background.
 pub(super) fn open(to: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
@@ -32,6 +39,7 @@ pub(super) fn open(to: SocketAddr, transport: Transport) -> io::Result<OwnedFd> 
             if setsockopt(&fd, sockopt::SndBufForce, &BUFFER_BYTES).is_err() {
                 setsockopt(&fd, sockopt::SndBuf, &BUFFER_BYTES)?;
             }
+            receive_timestamps(&fd)?;
         }
         Transport::Tcp => setsockopt(&fd, sockopt::TcpNoDelay, &true)?,
     }
@@ -84,12 +92,25 @@ pub(super) fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usiz
 pub(super) struct Batch {
     buffers: Vec<Vec<u8>>,
     lengths: [usize; BATCH],
+    /// Control messages of each received datagram.
+    control: Box<[[u64; CONTROL_WORDS]; BATCH]>,
+    /// When the kernel received each datagram [ns of `CLOCK_REALTIME`]; `None`: unknown.
+    stamps: [Option<u64>; BATCH],
     filled: usize,
+    /// `CLOCK_REALTIME` - `CLOCK_MONOTONIC` (ns), and when it was read.
+    clocks: (i64, u64),
 }
 
 impl Batch {
     pub(super) fn new() -> Self {
-        Self { buffers: (0..BATCH).map(|_| vec![0; DATAGRAM]).collect(), lengths: [0; BATCH], filled: 0 }
+        Self {
+            buffers: (0..BATCH).map(|_| vec![0; DATAGRAM]).collect(),
+            lengths: [0; BATCH],
+            control: Box::new([[0; CONTROL_WORDS]; BATCH]),
+            stamps: [None; BATCH],
+            filled: 0,
+            clocks: (0, 0),
+        }
     }
 
     pub(super) fn clear(&mut self) {
@@ -114,9 +135,17 @@ impl Batch {
         buffer
     }
 
-    /// The received datagrams.
-    pub(super) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
-        self.buffers.iter().zip(self.lengths).take(self.filled).map(|(buffer, length)| &buffer[..length])
+    /// The received datagrams, and when the kernel received them [ns of `CLOCK_MONOTONIC`]: `now_ns` if it does not say,
+    /// and at most `now_ns`.
+    pub(super) fn datagrams(&mut self, now_ns: u64) -> impl Iterator<Item = (&[u8], u64)> {
+        if now_ns > self.clocks.1 + CLOCKS_NS {
+            self.clocks = (clock::realtime_minus_monotonic_ns(), now_ns);
+        }
+        let offset_ns = self.clocks.0;
+        let at_ns =
+            move |stamp: Option<u64>| stamp.map_or(now_ns, |ns| ns.saturating_add_signed(-offset_ns).min(now_ns));
+        let all = self.buffers.iter().zip(self.lengths).zip(self.stamps).take(self.filled);
+        all.map(move |((buffer, length), stamp)| (&buffer[..length], at_ns(stamp)))
     }
 
     /// Sends the datagrams; returns the number sent.
@@ -136,17 +165,23 @@ impl Batch {
         self.filled = BATCH;
         let (mut vectors, mut headers) = self.headers(|_| DATAGRAM);
         point(&mut vectors, &mut headers);
+        for (header, control) in headers.iter_mut().zip(self.control.iter_mut()) {
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of_val(control) as _;
+        }
         self.filled = 0;
         let none = std::ptr::null_mut();
-        // SAFETY: as in `send`; the kernel writes at most the vector's length into a buffer.
+        // SAFETY: as in `send`; the kernel writes at most the vector's length into a buffer, and at most the control
+        // buffer's length of control messages.
         let got =
             unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none) };
         if got < 0 {
             return nothing_or_error();
         }
         self.filled = got as usize;
-        for (length, header) in self.lengths.iter_mut().zip(&headers).take(self.filled) {
-            *length = header.msg_len as usize;
+        for (place, header) in headers.iter().enumerate().take(self.filled) {
+            self.lengths[place] = header.msg_len as usize;
+            self.stamps[place] = stamp_realtime_ns(&self.control[place], header.msg_hdr.msg_controllen as usize);
         }
         Ok(self.filled)
     }
@@ -222,6 +257,8 @@ mod tests {
     fn batches_come_as_they_left() {
         let echo = UdpSocket::bind("127.0.0.1:0").unwrap();
         let fd = open(echo.local_addr().unwrap(), Transport::Udp).unwrap();
+        // The kernel switches timestamps on in the background.
+        std::thread::sleep(std::time::Duration::from_millis(20));
         let mut batch = Batch::new();
         for n in 0..3u8 {
             batch.add(&[n; 5]);
@@ -232,9 +269,13 @@ mod tests {
             let (length, from) = echo.recv_from(&mut buffer).unwrap();
             echo.send_to(&buffer[..length - 1], from).unwrap();
         }
+        let sent_ns = clock::monotonic_ns();
+        std::thread::sleep(std::time::Duration::from_millis(20));
         while batch.receive(&fd).unwrap() == 0 {}
-        let all: Vec<Vec<u8>> = batch.datagrams().map(<[u8]>::to_vec).collect();
-        assert_eq!(all, [vec![0; 4], vec![1; 4], vec![2; 4]]);
+        let all: Vec<(Vec<u8>, u64)> =
+            batch.datagrams(clock::monotonic_ns()).map(|(bytes, at_ns)| (bytes.to_vec(), at_ns)).collect();
+        assert_eq!(all.iter().map(|(bytes, _)| bytes.clone()).collect::<Vec<_>>(), [vec![0; 4], vec![1; 4], vec![2; 4]]);
+        assert!(all.iter().all(|(_, at_ns)| *at_ns < sent_ns + 10_000_000), "received before the pause: {all:?}");
         assert_eq!((batch.receive(&fd).unwrap(), dropped(&fd)), (0, 0));
     }
 }

@@ -109,7 +109,7 @@ fn measure(
     let mut told = SideEffects::default();
     for _ in 0..TRIES {
         let found = place.transfer(&options)?;
-        told.warnings.extend(found.warnings);
+        told.warnings.extend(found.warnings.into_iter().map(String::from));
         told.congestion = found.in_force.into_iter().find(|(name, _)| name == "congestion").map(|(_, held)| held);
         for row in found.rows {
             if averaged {
