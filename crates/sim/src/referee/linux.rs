@@ -88,7 +88,9 @@ struct Linux<'a> {
     since: u64,
     kernel_awake: bool,
     kernel_owes_switch: bool,
-    woken_from_idle: bool,
+    /// CPU time of the other threads minus that of the NAPI thread, at most a slice.
+    credit: i64,
+    preempted: bool,
     /// Number of further polls without work during which the NIC stays masked.
     defers_left: u32,
     /// Whether the deferral timer runs.
@@ -141,7 +143,8 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         since: 0,
         kernel_awake: false,
         kernel_owes_switch: true,
-        woken_from_idle: false,
+        credit: 0,
+        preempted: false,
         defers_left: 0,
         timer_runs: false,
         gro_flush_timeout: clock.whole(napi.gro_flush_timeout_s).max(1),
@@ -209,8 +212,8 @@ impl Linux<'_> {
         debug_assert!(last_tick == self.last_tick || last_tick == self.world.now);
         let slice_used = last_tick >= self.since + self.slice;
         match self.thread {
-            Thread::Idle => self.woken_from_idle,
-            Thread::Application => (self.kernel_awake || !self.world.queue.is_empty()) && slice_used,
+            Thread::Idle => self.preempted,
+            Thread::Application => self.preempted || (self.kernel_awake || !self.world.queue.is_empty()) && slice_used,
             Thread::Kernel => self.world.application_awake() && slice_used,
         }
     }
@@ -340,9 +343,14 @@ impl Linux<'_> {
     fn wake_kernel_thread(&mut self) {
         if !self.kernel_awake {
             self.kernel_behind = self.world.queue.len();
+            let ran = (self.world.now - self.since) as i64;
+            if self.napi.threaded && self.thread == Thread::Application && self.credit + ran > 0 {
+                self.kernel_behind = 0;
+                self.preempted = true;
+            }
         }
         self.kernel_awake = true;
-        self.woken_from_idle |= self.thread == Thread::Idle;
+        self.preempted |= self.thread == Thread::Idle;
     }
 
     /// Ends an interrupt. Pending softirqs run unless a softirq was interrupted; then the previous work or the

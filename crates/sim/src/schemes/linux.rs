@@ -109,8 +109,10 @@ pub(crate) struct Linux {
     kernel_behind: usize,
     /// Whether the NAPI thread has slept and the context switch to it must still be paid.
     kernel_owes_switch: bool,
-    /// Whether a thread was woken while the CPU idled.
-    woken_from_idle: bool,
+    /// CPU time by which the other threads are ahead of the NAPI thread, at most a slice [ticks]; negative if it is ahead.
+    credit: i64,
+    /// Whether a woken thread preempts the running one: it idles, or it is the application and the NAPI thread has credit.
+    preempted: bool,
 }
 
 /// Runs the scheme `napi` to the end of the replication.
@@ -172,7 +174,8 @@ impl Linux {
             kernel_awake: false,
             kernel_behind: 0,
             kernel_owes_switch: true,
-            woken_from_idle: false,
+            credit: 0,
+            preempted: false,
         }
     }
 
@@ -289,16 +292,28 @@ impl Linux {
     fn wake_kernel_thread<W: Watch>(&mut self, machine: &Machine<W>) {
         if !self.kernel_awake {
             self.kernel_behind = machine.applications_waiting();
+            // As in EEVDF, whose running entity keeps the CPU only while it is eligible (__pick_eevdf, kernel/sched/fair.c).
+            if self.threaded && self.current == Thread::Application && self.credit_at(machine.now) > 0 {
+                (self.kernel_behind, self.preempted) = (0, true);
+            }
         }
         self.kernel_awake = true;
-        self.woken_from_idle |= self.current == Thread::Idle;
+        self.preempted |= self.current == Thread::Idle;
     }
 
-    /// TIF_NEED_RESCHED of the running thread: set by a wake-up on an idle CPU, and at a tick when another thread waits
+    /// The credit if the running thread has had the CPU up to `now`.
+    fn credit_at(&self, now: u64) -> i64 {
+        let ran = (now - self.since) as i64;
+        let credit = if self.current == Thread::Kernel { self.credit - ran } else { self.credit + ran };
+        credit.min(self.slice as i64)
+    }
+
+    /// TIF_NEED_RESCHED of the running thread: set by a wake-up that preempts it, and at a tick when another thread waits
     /// and the running thread's slice is used up.
     fn need_resched<W: Watch>(&self, machine: &Machine<W>) -> bool {
         match self.current {
-            Thread::Idle => self.woken_from_idle,
+            Thread::Idle => self.preempted,
+            Thread::Application if self.preempted => true,
             Thread::Application => {
                 (self.kernel_awake || machine.applications_waiting() > 0) && self.tick_passed(machine.now)
             }
@@ -458,7 +473,7 @@ impl Linux {
         self.spend(machine, Account::Protocol, work);
         machine.uncounted = machine.uncounted.saturating_sub(1);
         if machine.finish_packet() {
-            self.woken_from_idle |= self.current == Thread::Idle;
+            self.preempted |= self.current == Thread::Idle;
         }
     }
 

@@ -22,7 +22,7 @@ impl Linux<'_> {
             }
             Kind::Packet => {
                 if self.world.processed() {
-                    self.woken_from_idle |= self.thread == Thread::Idle;
+                    self.preempted |= self.thread == Thread::Idle;
                 }
                 if let Some(softirq) = &mut self.softirq {
                     softirq.work += 1;
@@ -111,6 +111,9 @@ impl Linux<'_> {
     /// Runs the thread that has waited longest. If the previous thread can still run, it goes to the end of the queue.
     pub(super) fn schedule(&mut self) {
         self.world.suspend(0);
+        let ran = (self.world.now - self.since) as i64;
+        self.credit += if self.thread == Thread::Kernel { -ran } else { ran };
+        self.credit = self.credit.min(self.slice as i64);
         if self.thread == Thread::Kernel {
             self.kernel_behind = self.world.queue.len();
         }
@@ -122,7 +125,7 @@ impl Linux<'_> {
             self.kernel_behind = self.kernel_behind.saturating_sub(1);
             Thread::Application
         };
-        self.woken_from_idle = false;
+        self.preempted = false;
         self.since = self.world.now;
         match self.thread {
             Thread::Idle => {}

@@ -9,6 +9,7 @@ impl Linux {
     /// Picks the thread that has waited longest. If the previous thread can still run, it goes behind it.
     pub(super) fn schedule<W: Watch>(&mut self, machine: &mut Machine<W>) {
         machine.application_yields();
+        self.credit = self.credit_at(machine.now);
         if self.current == Thread::Kernel {
             self.kernel_behind = machine.applications_waiting();
         }
@@ -21,7 +22,7 @@ impl Linux {
         } else {
             Thread::Idle
         };
-        self.woken_from_idle = false;
+        self.preempted = false;
         self.since = machine.now;
     }
 
