@@ -462,6 +462,7 @@ mod tests {
             with_pauses_rps: None,
             cliff_rps: Figure::between(value, 0.9 * value, 1.1 * value, 0.95),
             capacity_rps: Figure::exact(value),
+            response_times: Vec::new(),
             how: String::new(),
         };
         let compared = |predicted_rps, measured: Figure, lower_limit| {

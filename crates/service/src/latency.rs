@@ -125,12 +125,13 @@ mod tests {
     /// From the calibrated loads, the model recovers path and variability, and with them the times at other loads.
     #[test]
     fn times_at_other_loads_are_those_of_the_service() {
-        for known in [Service::Deterministic, Service::Lognormal { cv: 0.6 }, Service::Lognormal { cv: 1.5 }] {
-            let truth = service(known.clone());
+        for known in [0.2, 0.6, 1.5] {
+            let truth = service(Service::Lognormal { cv: known });
             let exponential = Host { service: Service::Exponential, ..truth.host.clone() };
             let measured = [20e3, 40e3, 55e3].map(|load| truth.at(load).unwrap());
             let model = ResponseModel::fit(&exponential, &truth.scheme, &measured, 1.0 / 12e-6, 1).unwrap();
-            assert_eq!(model.host.service, known);
+            let Service::Lognormal { cv } = model.host.service else { panic!("{model:?}") };
+            assert!((cv - known).abs() <= 0.2, "{cv} {known}");
             assert!((model.path_s / 30e-6 - 1.0).abs() < 0.05, "{model:?}");
             let (computed, real) = (model.at(70e3).unwrap(), truth.at(70e3).unwrap());
             assert!((computed.p50_s / real.p50_s - 1.0).abs() < 0.1, "{computed:?} {real:?}");

@@ -299,7 +299,9 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::service::{Gives, Promise, ServiceBottleneck, ServiceSummary};
+    use netcliff_core::service::{
+        Gives, PredictedResponse, Promise, ResponseTimes, ServiceBottleneck, ServiceSummary,
+    };
     use netcliff_core::{Fingerprint, Provenance};
 
     use super::*;
@@ -336,6 +338,7 @@ mod tests {
             cliff_rps: near(rps),
             with_pauses_rps: Some(near(0.8 * rps)),
             capacity_rps: Figure::exact(rps),
+            response_times: Vec::new(),
             how: "beyond it more than 0.01% of the requests are lost, by the model".to_owned(),
         });
         let mut check = ServiceCheck {
@@ -380,5 +383,52 @@ mod tests {
         let page = service(&finding(vec![small, other, threaded, most, late]), Style::default());
         insta::assert_snapshot!(page);
         assert!(!service(&finding(Vec::new()), Style::default()).contains("CHECKS"));
+    }
+
+    #[test]
+    fn response_times_are_predicted_and_measured_side_by_side() {
+        let times = |us: f64| ResponseTimes {
+            mean_s: 1.1e-6 * us,
+            p50_s: 1e-6 * us,
+            p90_s: 2e-6 * us,
+            p99_s: 4e-6 * us,
+            p999_s: 5e-6 * us,
+            max_s: 6e-6 * us,
+        };
+        let trial = |purpose: TrialPurpose, rate_rps: f64, us: f64| ServiceTrial {
+            purpose,
+            rate_rps,
+            window_s: 0.5,
+            requests: 1000,
+            answers: 1000,
+            late_answers: 0,
+            wrong_answers: 0,
+            unanswered: 0,
+            excluded: 0,
+            paused_s: 0.0,
+            times: Some(times(us)),
+            kept: true,
+            kept_with_pauses: None,
+            void: None,
+            lateness_p99_s: None,
+            requester_busy: 0.3,
+            idle: None,
+        };
+        let predicted = |rate_rps: f64, us: f64| PredictedResponse { rate_rps, p50_s: 1e-6 * us, p99_s: 5e-6 * us };
+        let mut run = finding(Vec::new());
+        let base = check("", Some(66e3), Some(65e3)).predicted;
+        let response_times = vec![predicted(16e3, 27.0), predicted(32e3, 30.0)];
+        run.predicted = base.map(|predicted| ServicePrediction { response_times, ..predicted });
+        run.trials = vec![
+            trial(TrialPurpose::Calibration, 16e3, 26.0),
+            trial(TrialPurpose::Calibration, 16e3, 28.0),
+            trial(TrialPurpose::Calibration, 32e3, 33.0),
+            // Not predicted, as it is past the capacity; and not calibrated.
+            trial(TrialPurpose::Calibration, 80e3, 4000.0),
+            trial(TrialPurpose::Search, 16e3, 99.0),
+        ];
+        let page = service(&run, Style::default());
+        let table = page.split_once("RESPONSE TIMES").map(|(_, rest)| rest.split("\n\n").next().unwrap_or(rest));
+        insta::assert_snapshot!(table.unwrap());
     }
 }

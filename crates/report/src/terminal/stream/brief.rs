@@ -147,7 +147,7 @@ fn one(page: &mut Page, row: &StreamRow) {
     let of = if row.samples.len() > 1 { " (means of the repeats)" } else { "" };
     for (end, busy, us_per_kib) in ends {
         let us_per_kib = mean_of(row, us_per_kib).map_or("-".to_owned(), format::significant);
-        page.fact(end, &format!("{} of a CPU, CPU time {us_per_kib} us per KiB{of}", share_of(row, busy)));
+        page.fact(end, &format!("{} of a CPU, CPU time {us_per_kib} us/KiB{of}", share_of(row, busy)));
     }
     if let Some(tcp) = &row.tcp {
         let rtt = median(tcp.rtt_s, Unit::Seconds);
