@@ -67,7 +67,8 @@ pub struct Drops {
     /// Packets freed because their socket or device was closed. They are not losses, and no sum includes them.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub at_close: Vec<DropRow>,
-    /// Meanings of the reasons, and remedies, in the order of the rows.
+    /// Meanings of the known reasons, with remedies: first of the rows with a `cause`, then of the other rows in their
+    /// order, then of `not_filtered`.
     pub advice: Vec<DropAdvice>,
     /// Limits of these figures, one sentence each.
     pub limits: Vec<String>,

@@ -98,7 +98,7 @@ pub struct StreamReport {
     pub cpu_methods: Vec<(String, String)>,
     /// Properties of host and software that explain a difference to another run.
     pub fingerprint: Fingerprint,
-    /// Fingerprint of the far end's host; absent if it is this host.
+    /// Fingerprint of the far end's host; absent if it is this host, or if it is not known (`not_had` has the reason).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_fingerprint: Option<Fingerprint>,
     /// Version and settings of the run.

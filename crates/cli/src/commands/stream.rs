@@ -40,9 +40,10 @@ const TCP_INFO_S: f64 = 0.1;
 const BURST_BLOCK_BYTES: usize = 1 << 20;
 /// Interval of lines of --live without --interval (s).
 const LIVE_S: f64 = 1.0;
-/// Gap between requests during a transfer, and duration of the requests without a transfer (s): fifty requests before
-/// and after each repeat. They take some 0.4 % of a CPU (bench/stream/threads.sh).
+/// Gap between requests, during a transfer and around it (s). Requests and answers take some 0.4 % of a CPU
+/// (bench/stream/threads.sh).
 const PROBE_EVERY_S: f64 = 0.02;
+/// Duration of the requests before each transfer, and again after it (s): fifty requests each time.
 const PROBE_AROUND_S: f64 = 1.0;
 /// Size of a temporary file if no size is given (bytes).
 const FILE_BYTES: u64 = 64 << 20;

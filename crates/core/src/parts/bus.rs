@@ -6,8 +6,8 @@ use super::{Bus, ParallelBus, Pcie};
 const DESCRIPTOR_BYTES: f64 = 16.0;
 /// Size of a doorbell, or of a message-signalled interrupt (bytes).
 const WORD_BYTES: f64 = 4.0;
-/// Overhead of a memory write or read request on PCI Express (bytes): framing 2, data link layer 6, TLP 4, address and
-/// byte enables 12 (64-bit addresses). A completion has 8 bytes instead of the 12 (R. Neugebauer et al., SIGCOMM 2018,
+/// Overhead of a memory write or read request on PCI Express (bytes): framing 2, data link layer 6, TLP 4,
+/// requester ID, tag, byte enables and 64-bit address 12. A completion has 8 bytes instead of the 12 (R. Neugebauer et al., SIGCOMM 2018,
 /// section 3).
 const REQUEST_BYTES: f64 = 24.0;
 const COMPLETION_BYTES: f64 = 20.0;

@@ -8,7 +8,7 @@ use crate::engine::Point;
 use crate::note::Note;
 use crate::outcome::{CpuShares, Figure, Interval, Latency, Loss, Outcome, packets_per_poll};
 
-/// Work of a vector.
+/// Work of an interrupt vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -19,7 +19,7 @@ pub enum Role {
     Transmit,
 }
 
-/// Outcome of one vector.
+/// Outcome of one interrupt vector: the work of one core for one queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueOutcome {

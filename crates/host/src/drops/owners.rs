@@ -29,7 +29,7 @@ pub struct Columns {
 pub struct Only {
     /// Only rows of this interface.
     pub device: Option<String>,
-    /// Only rows for a socket of this process.
+    /// Only rows for a socket of this process; a socket of several processes counts for the one with the lowest pid.
     pub process: Option<u32>,
 }
 

@@ -70,7 +70,7 @@ pub(super) struct Real<'a> {
     arrivals: Option<Arrivals>,
     notes: Vec<String>,
     failure: Option<String>,
-    /// Values of the host that the set-up changed, for the whole run or while the service started.
+    /// Values of the host that the set-up requests, for the whole run or while the service starts.
     changed: Vec<CheckedSetting>,
     /// True: the service was already running.
     running: bool,
@@ -361,7 +361,8 @@ impl<'a> Real<'a> {
         if self.running { look() } else { self.rig.in_host(look).ok()? }
     }
 
-    /// Values of the host and settings of the testbed's interface that the set-up changed.
+    /// Values of the host and settings of the testbed's interface that the set-up requests, each with its value before and
+    /// the value in force, even if they are equal. RPS and threaded NAPI are left out.
     pub(super) fn changed(&self) -> Vec<CheckedSetting> {
         let of_interface = self.rig.settings().iter().map(|made| {
             let Made { name, found, requested, effective } = made.clone();

@@ -1,6 +1,6 @@
 //! Serves several flows in one thread, in turns: the thread does not wait for one flow while another can move.
 //!
-//! The sockets do not block; epoll (edge-triggered) reports which can move again. A turn is bounded in calls and bytes,
+//! The sockets do not block; epoll (edge-triggered) reports which can move again. A turn is bounded in steps and bytes,
 //! so that a flow that can always move does not starve the others. A paced flow gets no turn before its block is due.
 
 use std::io::ErrorKind;
@@ -20,7 +20,7 @@ use super::wake::{Readiness, Wake};
 use netcliff_packets::clock;
 use netcliff_packets::error::WireError;
 
-/// Largest number of calls in a turn.
+/// Largest number of steps ([`DataPath::step`]) in a turn.
 const TURN_CALLS: u32 = 64;
 /// Largest number of bytes in a turn: at a copy rate of some GB/s, a turn is shorter than the tolerated delay of a
 /// paced sender.

@@ -265,7 +265,8 @@ impl Between {
         }
     }
 
-    /// Packets that the interface has received and missed so far; `None` if the kernel does not report it.
+    /// Packets that the device ([`Self::nic`]) has received and missed since its creation; `None` if the kernel does not
+    /// report them.
     pub fn received(&self) -> Option<Received> {
         neighbour::received(&self.nic.name)
     }

@@ -34,8 +34,8 @@ fn asked(by: Methods) -> Option<Stamps> {
     Some(by.stamps).filter(|stamps| *stamps != Stamps::Application)
 }
 
-/// Opens the sender of every direction. At a port that also receives by AF_XDP, the sender has memory to share with the
-/// receiver.
+/// Opens the sender of every direction. At a port that is also to receive by AF_XDP, a sender by AF_XDP gets memory to
+/// share with the receiver.
 pub(super) fn senders(
     directions: &[Direction],
     templates: &[Templates],
