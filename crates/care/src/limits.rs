@@ -62,9 +62,9 @@ fn row(system: &System, asked_bytes: f64, offloads: &[Offload], interrupts: Opti
 
 fn unknown(system: &System) -> Vec<String> {
     let missing = [
-        (system.link_bps.is_none(), "the link's speed: give --link 10Gbit/s"),
-        (system.bus == netcliff_core::Bus::None, "the bus: give --bus pcie-3x8 (none bounds a veth pair)"),
-        (system.memory.is_none(), "memory bandwidth: give --memory 10GB/s"),
+        (system.link_bps.is_none(), "the link's speed: give --link, such as 10Gbit/s"),
+        (system.bus == netcliff_core::Bus::None, "the bus: give --bus, such as pcie-3x8 (a veth pair has no bus)"),
+        (system.memory.is_none(), "memory bandwidth: give --memory, such as 10GB/s"),
         (
             system.cpu.is_none(),
             "the CPU's costs: give --host PRESET|FILE.toml (netcliff find --json has those of this host)",

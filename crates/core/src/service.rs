@@ -276,7 +276,8 @@ pub struct ServicePrediction {
     /// The same with these pauses; absent: there were none, or they are not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with_pauses_rps: Option<Figure>,
-    /// Load at which the busiest CPU has no idle time, whatever the promise (requests/s).
+    /// Answers of the overloaded service, whose busiest CPU has no idle time, whatever the promise (requests/s). May be
+    /// below the cliff, because a request costs more while the socket is full.
     pub capacity_rps: Figure,
     /// Response times at the calibrated loads that the service carries, in ascending order, without pauses; absent: not
     /// computed.

@@ -287,7 +287,10 @@ impl Drawing {
         let unsure = if check.sure == Some(false) { " (not certain)" } else { "" };
         let why = mark.differs.as_ref().filter(|_| check.within == Some(false));
         let why = why.map(|why| format!(". {why}")).unwrap_or_default();
-        format!("{}{verdict}{unsure}{why}", self.value(mark, check))
+        // With several curves, a value is compared with one of them.
+        let one = check.curve.is_none() && mark.than.is_none() && self.names().len() > 1;
+        let on = mark.on.as_ref().filter(|_| one).map(|(on, _)| format!("{on}: ")).unwrap_or_default();
+        format!("{on}{}{verdict}{unsure}{why}", self.value(mark, check))
     }
 }
 

@@ -62,7 +62,7 @@ const BRIEF: &[Column] = &[
 const WHOLE: &[Column] = &[
     ("offered", Unit::Pps, |o| o.offered_pps),
     ("delivered", Unit::Pps, |o| o.throughput_pps),
-    ("goodput", Unit::Bps, |o| o.goodput_bps),
+    ("delivered frame bits", Unit::Bps, |o| o.goodput_bps),
     ("lost", Unit::Share, |o| o.loss_fraction),
     ("lost at ring/backlog", Unit::Share, |o| o.loss?.ring),
     ("lost at socket buffer", Unit::Share, |o| o.loss?.socket),

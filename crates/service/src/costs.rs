@@ -430,8 +430,8 @@ impl SetUp<'_> {
             let highest = highest.map_err(|error| format!("the simulator: {error}"))?;
             let method = match (pauses.is_empty(), by) {
                 (true, _) => format!("by {by}"),
-                (false, "simulation") => "by simulation with the measured pauses".to_owned(),
-                (false, _) => format!("by {by}, the measured pauses by simulation"),
+                (false, "simulation") => "by simulation with the service's own waits".to_owned(),
+                (false, _) => format!("computed by {by}, and the effect of the service's own waits by simulation"),
             };
             let how = format!("beyond it more than {} of the requests are lost, {method}", print_share(loss));
             parts.push((quantile_at(&highest, goal.exceed).unwrap_or(Figure::exact(own_rps)), how));

@@ -11,7 +11,7 @@
 mod connections;
 mod datagrams;
 mod log;
-mod net;
+pub(crate) mod net;
 mod once;
 mod silence;
 #[cfg(test)]

@@ -86,7 +86,7 @@ impl netcliff_core::Choice for Place {
     const CHOICES: &'static [(Self, &'static str, &'static str)] = &[
         (Self::Best, "best", "Network namespaces where permitted, else loopback"),
         (Self::Netns, "netns", "Two network namespaces joined by veth"),
-        (Self::Loopback, "loopback", "127.0.0.1: sender and receiver share their CPU's packet work"),
+        (Self::Loopback, "loopback", "127.0.0.1: the sender's CPU also does the receive path's work"),
     ];
 }
 

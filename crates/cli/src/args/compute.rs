@@ -39,8 +39,8 @@ pub struct ComputeArgs {
     /// Each frame takes 20 B more on the link, for preamble and gap.
     #[arg(long, value_parser = super::numbers::bit_rate_bps, allow_hyphen_values = true, help_heading = "Load")]
     pub link: Option<f64>,
-    /// Receive queues: how many, with a core each or options such as 4:map=spread,cold=1.3,transmit=1us or 4:on=0/0/1/1
-    /// (the core of each queue), or the share of the load that each gets
+    /// Receive queues: how many, with a core each or options such as 4:on=0/0/1/1 (the core of each queue) or
+    /// 4:map=spread,cold=1.3,transmit=1us (docs/theory/queues.md), or the share of the load that each gets
     #[arg(
         long,
         value_name = "N[:key=value,...]|SHARE,...",
@@ -97,8 +97,8 @@ pub struct PredictArgs {
     /// What to compute.
     #[command(flatten)]
     pub compute: ComputeArgs,
-    /// Formulas: exact (exact for the model's assumptions), paper (the papers' approximations) or printed (the papers'
-    /// formulas as printed, with misprints)
+    /// Formulas: exact (exact for the model's assumptions), paper (approximations of the papers in docs/theory) or
+    /// printed (the papers' formulas as printed, with misprints)
     #[arg(long, default_value = "exact", value_name = "exact|paper|printed", help_heading = "Analysis")]
     pub fidelity: Fidelity,
     /// Find the cliff and the throughput left at twice the cliff; without --rate the other figures are those at half

@@ -64,7 +64,7 @@ pub struct FindArgs {
     /// Receive buffer of the application's socket (SO_RCVBUF); 1MiB has room for about 2500 packets of 64B
     #[arg(long, default_value = "1MiB", value_parser = socket_buffer, help_heading = "Load and application")]
     pub socket_buffer: u64,
-    /// Repeats of each load [default: 5; 1 with --quick]
+    /// Repeats of each load of the sweep [default: 5; 1 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Search")]
     pub repeats: Option<u32>,
     /// Length of a trial [default: 1s, in the sweep 0.5s; 0.4s with --quick]
@@ -80,7 +80,7 @@ pub struct FindArgs {
     /// Relative distance between the bounds of the cliff at which a search ends [default: 2%; 4% with --quick]
     #[arg(long, value_name = "SHARE", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub width: Option<f64>,
-    /// Searches for the cliff, whose spread gives its interval [default: 6; of --service 5, with --quick 3]
+    /// Searches for the cliff, whose spread gives its interval [default: 6; for a service 5, or 3 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: Option<u32>,
     /// Seed of all random numbers
@@ -88,8 +88,8 @@ pub struct FindArgs {
     pub seed: u64,
     /// Where the traffic goes: best, netns, loopback, or vm:DRIVER, such as vm:e1000e
     ///
-    /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where sender and receiver share their
-    /// CPU's packet work; best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
+    /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where the sender's CPU also does
+    /// the receive path's work; best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
     /// vm:vmxnet3 are the NIC of a guest of QEMU.
     #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = Testbed::parser(), hide_possible_values = true, help_heading = "Testbed")]
     pub testbed: Testbed,

@@ -29,8 +29,9 @@ use netcliff_rfc2544::tester::stamps::Stamps;
   netcliff rfc2544 throughput --forwarding conntrack --flows 1000
   # the times, sizes and flows of own traffic, at each load
   netcliff rfc2544 throughput --pcap own.pcapng --trial 10s
-  # without what the tester itself adds, and with it
+  # latency without the time that the tester takes to send, which is shown, too
   netcliff rfc2544 latency --stamps kernel
+  # between two ports of this machine, through a device with this address
   netcliff rfc2544 loss --tx eth1 --rx eth2 --device-mac 02:00:00:00:00:01
   # a router that a real driver serves, in a guest
   netcliff rfc2544 throughput --testbed vm:e1000e --frames 64 --trial 1s
@@ -190,7 +191,7 @@ pub enum Test {
     Throughput,
     /// Latency at the throughput (26.2), with its distribution
     Latency,
-    /// Frame loss at falling loads, down to two clean trials or a thousandth (26.3)
+    /// Frame loss at falling loads, down to two clean trials in a row or a thousandth of the highest load (26.3)
     Loss,
     /// The longest burst that is forwarded without loss (RFC 9004), and the buffer it implies
     BackToBack,

@@ -118,7 +118,7 @@ pub struct RunArgs {
     /// Write the figure as SVG to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
-    /// Write each claim of the experiments, its result and whether it holds to this file, as Markdown
+    /// Write to this file, as Markdown, each claim of the experiments, its result and whether it holds
     ///
     /// Rows of the experiments that are run replace their earlier rows in the file; the rest of the file stays.
     #[arg(long, value_name = "FILE", help_heading = "Output")]

@@ -54,7 +54,7 @@ pub struct ServiceArgs {
     /// Transport of the requests [default: udp for dns and udp:, else tcp]
     #[arg(long, value_parser = one_of::<Transport>(), requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub transport: Option<Transport>,
-    /// Connections, or source ports of UDP [default: 32 connections, 16 ports; 64 for udp: without --match]
+    /// Connections, or source ports of UDP [default: 32 connections, 16 ports; 64 for --request udp:... without --match]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000), requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub connections: Option<u32>,
     /// Requests in flight per connection; a request that waits for its turn counts the wait as response time

@@ -143,7 +143,7 @@ pub struct StreamArgs {
     /// Drop the file from the page cache before each pass, and measure what its storage reads without a network
     #[arg(long, help_heading = "Transfer", hide_short_help = true)]
     pub cold: bool,
-    /// Method: default, lmbench2, lmbench3, ttcp, acked
+    /// Method: default, or an old one: lmbench2, lmbench3, ttcp, acked
     #[arg(long, default_value_t = Method::Default, help_heading = "Measurement")]
     pub method: Method,
     /// Measured time of a repeat
@@ -213,8 +213,7 @@ pub struct StreamArgs {
     /// Pacing of each flow: by the kernel for TCP (SO_MAX_PACING_RATE), by the sender itself for UDP
     #[arg(long, aliases = ["bitrate", "bandwidth"], value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true, short = 'b', help_heading = "Transfer")]
     pub rate: Option<Pace>,
-    /// Who paces a stream: the sender hands over each block when it is due, without bursts of more than one [default:
-    /// kernel]
+    /// Who paces a flow over TCP or another byte stream [default: kernel]
     #[arg(long, value_enum, value_name = "WHO", requires = "rate", help_heading = "Transfer", hide_short_help = true)]
     pub paced_by: Option<PacedBy>,
     /// The link's rate, to show the share of it that is used
@@ -297,7 +296,7 @@ pub enum ProbeBy {
 pub enum PacedBy {
     /// The kernel: SO_MAX_PACING_RATE
     Kernel,
-    /// The sending thread
+    /// The sending thread: it hands over each block when it is due, never several at once
     Sender,
 }
 

@@ -194,7 +194,10 @@ fn asked(
     let typical = bus::typical_share(&system.bus);
     let typically = match typical < 1.0 {
         true => {
-            format!("; flow control and acknowledgements typically take {:.0} % of its bound", (1.0 - typical) * 100.0)
+            format!(
+                "; its bound leaves out flow control and acknowledgements, which typically take {:.0} % of it",
+                (1.0 - typical) * 100.0
+            )
         }
         false => String::new(),
     };

@@ -41,9 +41,9 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
 
 /// The meaning of the plot's letters and digits.
 fn legend(drawing: &Drawing) -> String {
-    let mut text = "A letter marks a point of the curve that has this letter in the table below".to_owned();
+    let mut text = "A letter marks a point of the curve that has this letter in the table below; where points coincide, only the last letter is shown".to_owned();
     if drawing.answerers().len() > 1 {
-        text += ", whatever the engine";
+        text += ". All engines of a curve share its letter";
     }
     let drawn = || drawing.marks.iter().filter(|mark| mark.is_drawn());
     if drawn().next().is_some() {

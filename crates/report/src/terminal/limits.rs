@@ -16,7 +16,7 @@ const CPU: &str = "CPU";
 const MEASURED_CLIFF: &str = "measured cliff";
 /// The reason why these bounds of long frames are lower than the predicted cliff.
 const SUMMED: &str =
-    "Without --offload checksum these bounds include the CPU time of checksums, which predict leaves out.";
+    "Without --offload checksum these bounds include the CPU time of checksums; the prediction of `netcliff predict` does not.";
 /// Width of a column (characters), with which a row has 80.
 const CELL: usize = 10;
 

@@ -81,7 +81,7 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     with_pauses(page, finding.cliff_with_pauses_rps, finding.predicted.as_ref());
     if let Some(predicted) = &finding.predicted {
         page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
-        let idle = "at this load the busiest CPU has no idle time";
+        let idle = "answers of the overloaded service, whose busiest CPU has no idle time";
         page.fact("capacity", &format!("{}: {idle}", figure(&predicted.capacity_rps)));
     }
     if let Some(pauses) = finding.pauses.as_ref().filter(|pauses| pauses.count > 0) {

@@ -1,5 +1,6 @@
 //! [`Real`]: a bench with a real service and a real requester.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,7 @@ use crate::meter::{
 use crate::process::Service;
 use crate::protocol::Transport;
 use crate::request::Gaps;
-use crate::requester::{Load, OnceError, Report, Requester};
+use crate::requester::{Load, OnceError, Report, Requester, net};
 
 /// Time from the service's start within which it must answer a request, and answer it correctly.
 const START: Duration = Duration::from_secs(10);
@@ -342,14 +343,26 @@ impl<'a> Real<'a> {
         self.requester.workload.transport == Transport::Tcp
     }
 
-    /// Number of small datagrams that the service's socket holds; if its size is unknown, the number for a socket of
-    /// the default size.
+    /// Number of requests that the service's socket holds; if its size is unknown, the number for a socket of the default
+    /// size.
     pub(super) fn socket_packets(&self) -> u64 {
         let bytes = match &self.meter {
             Some(Metering::There(far)) => far.service.receive_buffer_bytes,
             _ => self.socket_bytes().map_or_else(receive_buffer_bytes, u64::from),
         };
-        bytes / SMALL_DATAGRAM_BYTES
+        (bytes as f64 / self.room_bytes()) as u64
+    }
+
+    /// Mean space that a request occupies in a socket's buffer (bytes), by this host's kernel.
+    fn room_bytes(&self) -> f64 {
+        let messages = &self.requester.workload.messages;
+        let mut rooms: BTreeMap<usize, f64> = BTreeMap::new();
+        let of = |bytes: usize| net::room_bytes(bytes).unwrap_or(SMALL_DATAGRAM_BYTES as f64);
+        let each = messages.iter().map(|message| {
+            let bytes = message.bytes.len();
+            *rooms.entry(bytes).or_insert_with(|| of(bytes))
+        });
+        each.sum::<f64>() / messages.len().max(1) as f64
     }
 
     /// Receive buffer of the service's UDP socket on this host (bytes), the smallest if there are several. `None` if

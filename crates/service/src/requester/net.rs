@@ -1,7 +1,7 @@
 //! Sockets of the requester, and batches of datagrams (sendmmsg(2), recvmmsg(2)).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -68,6 +68,15 @@ pub(super) fn error_of(fd: &OwnedFd) -> Option<io::Error> {
 /// Datagrams dropped because the socket's receive buffer was full; 0 if the kernel does not report it.
 pub(super) fn dropped(fd: &OwnedFd) -> u64 {
     netcliff_packets::sockopt::drops(fd.as_fd()).map_or(0, u64::from)
+}
+
+/// Space that a datagram with `bytes` of payload occupies in a socket's buffer (bytes; the kernel's `truesize`), measured
+/// on a socket of loopback. `None` if loopback is down, or the kernel does not report it.
+pub(crate) fn room_bytes(bytes: usize) -> Option<f64> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    socket.send_to(&vec![0; bytes], socket.local_addr().ok()?).ok()?;
+    let (room, _) = netcliff_packets::sockopt::queued(socket.as_fd())?;
+    (room > 0).then_some(room as f64)
 }
 
 /// Sends as many bytes as possible without waiting. `Ok(0)`: the socket is full.
@@ -251,7 +260,14 @@ pub(super) fn tokens(poll: &mut Poll, into: &mut Vec<(usize, EpollFlags)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::UdpSocket;
+
+    /// An sk_buff of 256 bytes and its data, whose memory is a power of two or that of a small head.
+    #[test]
+    fn a_longer_datagram_takes_more_room() {
+        let [small, middle, large] = [50, 500, 1400].map(|bytes| room_bytes(bytes).unwrap());
+        assert!((700.0..1000.0).contains(&small), "{small}");
+        assert_eq!((middle, large), (1280.0, 2304.0));
+    }
 
     #[test]
     fn batches_come_as_they_left() {

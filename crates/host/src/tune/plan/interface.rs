@@ -163,7 +163,7 @@ pub(super) fn hash_fields(draft: &mut Draft<'_>, port: &Port) {
 pub(super) fn offloads(draft: &mut Draft<'_>, port: &Port) {
     let limits = "docs/theory/limits.md (offloads)";
     if draft.inspection.routes() {
-        let reason = "merged segments cannot be forwarded unchanged";
+        let reason = "this host forwards packets, and merged segments cannot be forwarded unchanged";
         let source = format!("{GUIDE}, Receive Side Coalescing");
         propose(draft, port, Group::Features, "rx-lro", "off", reason, &source);
     }

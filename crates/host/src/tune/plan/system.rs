@@ -75,7 +75,7 @@ fn buffers(draft: &mut Draft<'_>, ports: &[&Port]) {
             format!("{} {needed}", words.join(" "))
         };
         let reason = format!(
-            "{needed} bytes are in flight at {:.0} Mbit/s and {} ms",
+            "at {:.0} Mbit/s and a round-trip time of {} ms (--rtt), {needed} bytes are in flight",
             fastest_bps / 1e6,
             draft.wish.rtt_s * 1e3
         );

@@ -135,7 +135,7 @@ fn loss(row: &StreamRow) -> Option<f64> {
 }
 
 fn one(page: &mut Page, row: &StreamRow) {
-    page.heading(&format!("{} (path and block size)", name(row)));
+    page.heading(&format!("{} (send path and block size)", name(row)));
     if let Some(spread) = row.goodput_bps.filter(|_| row.samples.len() > 1) {
         let [least, middle, most] = [spread.min, spread.median, spread.max].map(|bps| format::quantity(bps, Unit::Bps));
         page.fact("goodput", &format!("min {least}, median {middle}, max {most}"));

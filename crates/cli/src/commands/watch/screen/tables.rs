@@ -167,13 +167,13 @@ fn queue_row(interface: &str, queue: &QueueMoment) -> Row<'static> {
     let way = if queue.receive { "rx" } else { "tx" };
     let drops = queue.dropped_per_s.map_or("-".to_owned(), |drops| format!("{drops:.0}"));
     Row::new([
-        format!("{interface} {way} {}", queue.queue),
+        format!("│ {interface} {way} {}", queue.queue),
         right(quantity(queue.packets_per_s, Unit::Pps), 10),
         right(drops, 7),
     ])
 }
 
 pub(super) fn queue_table(rows: &[Row<'static>]) -> Table<'static> {
-    let names = ["queue", "   packets", "drops/s"];
-    Table::new(rows.to_vec(), columns(&[13, 10, 7])).header(header(names))
+    let names = ["│ queue", "   packets", "drops/s"];
+    Table::new(rows.to_vec(), columns(&[15, 10, 7])).header(header(names))
 }
