@@ -1,5 +1,5 @@
 //! Error bounds of approximate answers, in one table for the notes that state them and for the tests that check them
-//! (`scripts/nightly/scan.sh`, `crates/lab/tests/lab/application_bounds.rs`).
+//! (`crates/lab/tests/lab/scan.rs`, `crates/lab/tests/lab/application_bounds.rs`).
 
 pub use netcliff_core::note::Bounds;
 use netcliff_core::note::Note;

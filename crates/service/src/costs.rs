@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use netcliff_core::service::{
-    PredictedResponse, Promise, QuantileLimit, ServiceCost, ServicePrediction,
-};
+use netcliff_core::service::{PredictedResponse, Promise, QuantileLimit, ServiceCost, ServicePrediction};
 use netcliff_core::units::{print_share, print_time_s};
 use netcliff_core::{Engine, Figure, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
@@ -22,7 +20,9 @@ use crate::pauses::{NO_LIMIT, Pauses};
 /// from constant time, and close enough to the cliff that little is extrapolated. With loads up to 0.8 only, five
 /// predictions of nsd's cliff of 70 k requests/s were between 67 and 110 k/s. The last load overloads the service: a
 /// request that waited in a full socket has left the CPU's caches, and costs more than at any load that is carried.
-pub const LOADS: [f64; 6] = [0.25, 0.5, 0.7, 0.85, 0.95, 1.2];
+pub const LOADS: [f64; 6] = [0.25, 0.5, 0.7, 0.85, 0.95, HIGHEST];
+/// The last of these loads.
+pub const HIGHEST: f64 = 1.2;
 /// Packets per simulated load.
 const PACKETS: u64 = 200_000;
 /// Relative width of the search for computed cliffs.

@@ -37,6 +37,8 @@ const WAITS: f64 = 20.0;
 const LONGEST_TRIAL_S: f64 = 5.0;
 /// Share of the service's CPU above which other programs that use it are named in the report.
 const MUCH: f64 = 0.05;
+/// Number of times that the order of magnitude is determined again, if pauses of the CPU made it too low.
+const RESCALES: u32 = 3;
 /// Load of the trial that shows the bottleneck, relative to the cliff: high enough to overload the service all the
 /// time.
 const PAST: f64 = 1.2;
@@ -340,11 +342,22 @@ fn stages(
     basis: &mut Basis,
 ) -> Result<(), FindError> {
     conductor.stage("looking for the order of magnitude");
-    let Some(scale) = search::scale(conductor, search::FIRST_RPS)? else {
+    let Some(mut scale) = search::scale(conductor, search::FIRST_RPS)? else {
         finding.missing.push(no_scale(conductor));
         return Ok(());
     };
-    let judging = options.judging_at(scale.middle_rps(), basis.socket_packets);
+    conductor.stage("measuring what a request costs");
+    let mut judging = options.judging_at(scale.middle_rps(), basis.socket_packets);
+    let mut calibration = calibrate(conductor, options, &scale, &judging)?;
+    for _ in 0..RESCALES {
+        if !calibration.is_too_low {
+            break;
+        }
+        let Some(higher) = search::scale(conductor, costs::HIGHEST * scale.middle_rps())? else { break };
+        scale = higher;
+        judging = options.judging_at(scale.middle_rps(), basis.socket_packets);
+        calibration = calibrate(conductor, options, &scale, &judging)?;
+    }
     if judging.trial_s > options.judging().trial_s {
         let longer = units::print_time_s(round_3(judging.trial_s));
         finding.notes.push(format!(
@@ -352,8 +365,7 @@ fn stages(
         ));
         finding.asked.iter_mut().filter(|(name, _)| name == TRIALS).for_each(|(_, fact)| *fact = trials(&judging));
     }
-    conductor.stage("measuring what a request costs");
-    calibrate(conductor, options, finding, &scale, &judging, basis)?;
+    cost(calibration.metered, finding, basis);
     conductor.stage("measuring the cliff");
     let cliff = search::cliff(conductor, &scale, &judging);
     conductor.stage("predicting the cliff");
@@ -401,28 +413,42 @@ fn requester_limits() -> ServiceBottleneck {
     ServiceBottleneck { gives: Gives::Requester, seen }
 }
 
+/// Trials from which costs are computed.
+struct Calibration {
+    metered: Vec<Metered>,
+    /// True: even the highest load kept the promise, so the loads are far below the cliff.
+    is_too_low: bool,
+}
+
 fn calibrate(
     conductor: &mut Conductor<'_>,
     options: &Options,
-    finding: &mut ServiceFinding,
     scale: &Scale,
     judging: &Judging,
-    basis: &mut Basis,
-) -> Result<(), FindError> {
-    let mut metered: Vec<Metered> = Vec::new();
-    for _ in 0..if options.quick { 2 } else { 4 } {
+) -> Result<Calibration, FindError> {
+    let mut calibration = Calibration { metered: Vec::new(), is_too_low: false };
+    for round in 0..if options.quick { 2 } else { 4 } {
         for share in costs::LOADS {
             let mut seen = conductor.one(TrialPurpose::Calibration, share * scale.middle_rps(), judging.trial_s)?;
             // A disturbed trial is repeated once: other programs also change the caches, which the costs would include.
             if seen.is_disturbed() {
                 seen = conductor.one(TrialPurpose::Calibration, share * scale.middle_rps(), judging.trial_s)?;
             }
-            metered.extend(seen.metered.filter(|one| !one.cpus.is_empty()));
+            calibration.is_too_low = seen.void.is_none() && seen.judged.kept;
+            calibration.metered.extend(seen.metered.filter(|one| !one.cpus.is_empty()));
+        }
+        if round == 0 && calibration.is_too_low {
+            return Ok(calibration);
         }
     }
+    Ok(calibration)
+}
+
+/// Computes the costs of a request from the calibration's trials.
+fn cost(mut metered: Vec<Metered>, finding: &mut ServiceFinding, basis: &mut Basis) {
     if metered.is_empty() {
         finding.missing.push("costs and prediction: CPU time was not measured".to_owned());
-        return Ok(());
+        return;
     }
     let (all, working) = (metered[0].cpus.len(), costs::working(&metered));
     if working.len() < all {
@@ -444,7 +470,6 @@ fn calibrate(
         }
         Err(why) => finding.missing.push(format!("costs and prediction: {why}")),
     }
-    Ok(())
 }
 
 /// Predicts the cliff with the pauses of the trials so far, at loads up to the service's capacity: an overloaded service
@@ -463,7 +488,8 @@ fn predict(
     finding.pauses = Some(basis.pauses.summary());
     match costs.predict(&options.goal(&finding.promise, basis)) {
         Ok(mut predicted) => {
-            let valid = conductor.trials.iter().filter(|trial| trial.void.is_none() && trial.window_s == judging.trial_s);
+            let valid =
+                conductor.trials.iter().filter(|trial| trial.void.is_none() && trial.window_s == judging.trial_s);
             let calibrated = valid.filter(|trial| trial.purpose == TrialPurpose::Calibration);
             let measured = Times::by_load(calibrated);
             predicted.response_times = costs.responses(&options.goal(&finding.promise, basis), &measured);
@@ -535,6 +561,8 @@ fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::{Bench, Spec};
+    use crate::requester::{Counts, Report};
 
     pub(super) fn options(request: &str, quantiles: Vec<QuantileLimit>) -> Options {
         Options {
@@ -569,6 +597,43 @@ mod tests {
             version: String::new(),
             started_unix_s: 0.0,
         }
+    }
+
+    /// A service that carries 50 k requests/s, but loses requests in the first four trials from 4 k/s on.
+    struct Paused(u32);
+
+    impl Bench for Paused {
+        fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
+            let requests = (spec.rate_rps * spec.window_s) as u64;
+            let is_paused = spec.rate_rps > 4e3 && self.0 > 0;
+            self.0 -= u32::from(is_paused);
+            let most = if is_paused { requests / 2 } else { (50e3 * spec.window_s) as u64 };
+            let counts = Counts { requests, answers: requests.min(most), ..Counts::default() };
+            let (in_time, window_s) = (requests, spec.window_s);
+            Ok((Report { counts, in_time, offered: requests, window_s, ..Report::default() }, None))
+        }
+    }
+
+    struct Quiet;
+
+    impl Observer for Quiet {
+        fn stage(&mut self, _: &str) {}
+        fn trial(&mut self, _: &ServiceTrial) {}
+    }
+
+    /// Pauses made the order of magnitude far too low: then the highest calibration load keeps the promise.
+    #[test]
+    fn a_calibration_far_below_the_cliff_is_noticed() {
+        let (options, mut bench, mut observer) = (options("udp:00", Vec::new()), Paused(4), Quiet);
+        let promise = options.promise();
+        let mut conductor = Conductor::new(&mut bench, &promise, &mut observer, 1);
+        let low = search::scale(&mut conductor, search::FIRST_RPS).unwrap().unwrap();
+        assert!(low.middle_rps() < 10e3, "{low:?}");
+        let judging = options.judging_at(low.middle_rps(), 250);
+        assert!(calibrate(&mut conductor, &options, &low, &judging).unwrap().is_too_low);
+        let higher = search::scale(&mut conductor, costs::HIGHEST * low.middle_rps()).unwrap().unwrap();
+        assert!((40e3..60e3).contains(&higher.middle_rps()), "{higher:?}");
+        assert!(!calibrate(&mut conductor, &options, &higher, &judging).unwrap().is_too_low);
     }
 
     #[test]

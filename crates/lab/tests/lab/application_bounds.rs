@@ -2,7 +2,7 @@
 //! the answer's note, from `netcliff_model::bounds`.
 //!
 //! The environment variable `POINTS` sets more points of each kind (40 points gave the table). Eight points reveal a
-//! bound that is exceeded at one point in three in 96 of 100 cases; `scripts/nightly/scan.sh` finds rarer ones.
+//! bound that is exceeded at one point in three in 96 of 100 cases; `scan.rs` finds rarer ones.
 
 use crate::against::compared::{COMPARED, Compared};
 use crate::against::{CONFIDENCE, Dice};

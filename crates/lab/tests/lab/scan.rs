@@ -1,7 +1,7 @@
 //! Model and simulator compared at random points over all schemes and options: every disagreement that is not chance
 //! must be within the bounds in a note of the model ([`netcliff_model::bounds`]).
 //!
-//! `scripts/nightly/scan.sh` runs 2000 points, in minutes, and prints each disagreement and their ranges. The
+//! `cargo test --release -p netcliff-lab --test lab scan:: -- --ignored --nocapture` runs 2000 points, in minutes, and prints each disagreement and their ranges. The
 //! environment variables POINTS and SEED change the number of points and their choice.
 
 #![allow(clippy::print_stdout, reason = "each disagreement is shown, for whoever reads a long run")]
@@ -226,14 +226,14 @@ fn number(name: &str, usual: u64) -> u64 {
 }
 
 #[test]
-#[ignore = "takes minutes: scripts/nightly/scan.sh"]
+#[ignore = "takes minutes: see the head of this file"]
 fn every_disagreement_is_bounded_by_a_note() {
     let outside = scan(number("SEED", 20_261_122), number("POINTS", 2000), point).report();
     assert_eq!(outside, 0, "disagreements beyond what notes tell");
 }
 
 #[test]
-#[ignore = "takes minutes: scripts/nightly/scan.sh"]
+#[ignore = "takes minutes: see the head of this file"]
 fn every_disagreement_of_moderated_napi_is_bounded_by_a_note() {
     let outside = scan(number("SEED", 20_261_124), number("POINTS", 1000), moderated_point).report();
     assert_eq!(outside, 0, "disagreements beyond what notes tell");

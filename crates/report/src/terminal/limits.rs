@@ -15,8 +15,7 @@ const CPU: &str = "CPU";
 /// Name of the fact that gives the measured load next to the bounds.
 const MEASURED_CLIFF: &str = "measured cliff";
 /// The reason why these bounds of long frames are lower than the predicted cliff.
-const SUMMED: &str =
-    "Without --offload checksum these bounds include the CPU time of checksums; the prediction of `netcliff predict` does not.";
+const SUMMED: &str = "Without --offload checksum these bounds include the CPU time of checksums; the prediction of `netcliff predict` does not.";
 /// Width of a column (characters), with which a row has 80.
 const CELL: usize = 10;
 

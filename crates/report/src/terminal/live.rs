@@ -166,6 +166,11 @@ mod tests {
         let mut text = lines.line(&interval);
         let silent = rr::Interval { from_s: 0.5, to_s: 1.0, transactions: 0, mean_s: None, max_s: None, timeouts: 3 };
         text += &lines.line(&silent);
-        insta::assert_snapshot!("live-rr", text);
+        insta::assert_snapshot!(text, @r"
+        2 flows, 8 in flight in each
+          interval          responses        rate  mean rtt   max rtt    lost
+          0.00-0.50 s           22610    45.2 k/s   21.9 us    310 us       0
+          0.50-1.00 s               0        0 /s         -         -       3
+        ");
     }
 }

@@ -299,9 +299,7 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::service::{
-        Gives, PredictedResponse, Promise, ResponseTimes, ServiceBottleneck, ServiceSummary,
-    };
+    use netcliff_core::service::{Gives, PredictedResponse, Promise, ResponseTimes, ServiceBottleneck, ServiceSummary};
     use netcliff_core::{Fingerprint, Provenance};
 
     use super::*;
@@ -429,6 +427,11 @@ mod tests {
         ];
         let page = service(&run, Style::default());
         let table = page.split_once("RESPONSE TIMES").map(|(_, rest)| rest.split("\n\n").next().unwrap_or(rest));
-        insta::assert_snapshot!(table.unwrap());
+        insta::assert_snapshot!(table.unwrap(), @r"
+         (WITHOUT PAUSES)
+          load      of the cliff      p50  predicted     p99  predicted
+          16.0 k/s        24.6 %  28.0 us    27.0 us  112 us     135 us
+          32.0 k/s        49.2 %  33.0 us    30.0 us  132 us     150 us
+        ");
     }
 }

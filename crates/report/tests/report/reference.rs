@@ -198,7 +198,11 @@ fn scheme_key(field: &Field, other_names: &[(&str, &str)]) -> String {
 fn json_types() {
     let mut page = String::new();
     for (heading, places) in JSON {
-        let found: Vec<Item> = places.iter().flat_map(|place| read(place)).filter(|item| item.serialized && json_type(&item.name) != "text").collect();
+        let found: Vec<Item> = places
+            .iter()
+            .flat_map(|place| read(place))
+            .filter(|item| item.serialized && json_type(&item.name) != "text")
+            .collect();
         assert!(!found.is_empty(), "{heading}: {places:?} hold no type that is printed");
         let _ = writeln!(page, "## {heading}\n");
         for item in found {

@@ -290,7 +290,10 @@ mod tests {
         while batch.receive(&fd).unwrap() == 0 {}
         let all: Vec<(Vec<u8>, u64)> =
             batch.datagrams(clock::monotonic_ns()).map(|(bytes, at_ns)| (bytes.to_vec(), at_ns)).collect();
-        assert_eq!(all.iter().map(|(bytes, _)| bytes.clone()).collect::<Vec<_>>(), [vec![0; 4], vec![1; 4], vec![2; 4]]);
+        assert_eq!(
+            all.iter().map(|(bytes, _)| bytes.clone()).collect::<Vec<_>>(),
+            [vec![0; 4], vec![1; 4], vec![2; 4]]
+        );
         assert!(all.iter().all(|(_, at_ns)| *at_ns < sent_ns + 10_000_000), "received before the pause: {all:?}");
         assert_eq!((batch.receive(&fd).unwrap(), dropped(&fd)), (0, 0));
     }

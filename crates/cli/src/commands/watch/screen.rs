@@ -312,7 +312,10 @@ mod help {
             ),
             ("missed/s", "packets/s lost because the ring was full; drops/s: in driver, stack or queueing discipline"),
             ("irq", "interrupts of the queues, per second, and the CPU that handles most of them"),
-            ("queue", "a table of its own, right of the interrupts: packets/s and drops/s of each queue, if the driver reports them"),
+            (
+                "queue",
+                "a table of its own, right of the interrupts: packets/s and drops/s of each queue, if the driver reports them",
+            ),
         ];
         let line = |(name, words): (&str, &str), width: usize| wrapped(&format!("  {name:<width$} "), words);
         let mut lines = vec![Line::from("Keys")];
