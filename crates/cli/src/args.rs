@@ -67,7 +67,7 @@ pub use watch::WatchArgs;
   netcliff find --quick  # this host's cliff in one to two minutes
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
-  netcliff run fig-7a    # a figure of Salah et al. (2007), by model and simulation
+  netcliff run fig-7a    # figure 7(a) of Salah et al. (2007), computed again
   netcliff advise --rate 100kpps --objective cpu
   netcliff inspect       # what this host is, and what looks wrong with it
   netcliff results list
@@ -90,7 +90,7 @@ pub struct StoreArgs {
     /// File of stored runs [default: netcliff/records.db in the XDG data directory]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Store")]
     pub db: Option<PathBuf>,
-    /// Name of the stored run, for `results` and `compare` [default: of an experiment its own name, else none]
+    /// Name of the stored run, for `results` and `compare` [default: an experiment's own]
     #[arg(long, global = true, value_name = "NAME", value_parser = numbers::run_name, help_heading = "Store")]
     pub name: Option<String>,
 }

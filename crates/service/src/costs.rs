@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use netcliff_core::service::{PredictedResponse, Promise, QuantileLimit, ServiceCost, ServicePrediction};
 use netcliff_core::units::{print_share, print_time_s};
-use netcliff_core::{Engine, Figure, Host, Napi, Outcome, Point, Scheme, Service, Traffic};
+use netcliff_core::{Engine, Figure, Host, Napi, Outcome, Point, Scheme, Service};
 use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
 use netcliff_model::ModelEngine;
 use netcliff_model::cliff::CliffSearch;
@@ -13,7 +13,7 @@ use netcliff_sim::SimEngine;
 use netcliff_stats::{self as stats, fit_non_negative_robust, quantile_at};
 
 use crate::bench::Metered;
-use crate::latency::{ResponseModel, Times};
+use crate::latency::{ResponseModel, Times, traffic};
 use crate::pauses::{NO_LIMIT, Pauses};
 
 /// Loads of the calibration, as shares of the rough cliff: different enough to separate time that grows with the load
@@ -461,11 +461,6 @@ fn widened(cliff_rps: Figure, capacity_rps: &Figure) -> Figure {
     let confidence = cliff_rps.interval.map_or(cost.confidence, |own| own.confidence.min(cost.confidence));
     let (below, above) = ((value - low).hypot(value * below), (high - value).hypot(value * above));
     Figure::between(value, (value - below).max(0.0), value + above, confidence)
-}
-
-/// Packets of a link that is no limit.
-pub(crate) fn traffic() -> Traffic {
-    Traffic { link_bps: 1e12, ..Traffic::default() }
 }
 
 /// The part of a promise that a simulated load may break.

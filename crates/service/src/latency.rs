@@ -6,11 +6,9 @@
 //! not fitted.
 
 use netcliff_core::service::ServiceTrial;
-use netcliff_core::{Engine, Figure, Host, Point, Scheme, Service};
+use netcliff_core::{Engine, Figure, Host, Point, Scheme, Service, Traffic};
 use netcliff_sim::SimEngine;
 use netcliff_stats::median;
-
-use crate::costs::traffic;
 
 /// Distributions that are tried for the work of a request, by rising variability.
 const WORKS: [Service; 8] = [
@@ -107,6 +105,11 @@ impl ResponseModel {
         let (p50_s, p90_s, p99_s) = (to_end(latency.p50)?, to_end(latency.p90)?, to_end(latency.p99)?);
         Some(Times { rate_rps, p50_s, p90_s, p99_s })
     }
+}
+
+/// Packets of a link that is no limit.
+pub(crate) fn traffic() -> Traffic {
+    Traffic { link_bps: 1e12, ..Traffic::default() }
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ pub struct FindArgs {
     /// Relative distance between the bounds of the cliff at which a search ends [default: 2%; 4% with --quick]
     #[arg(long, value_name = "SHARE", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub width: Option<f64>,
-    /// Searches for the cliff, whose spread gives its interval [default: 6; for a service 5, or 3 with --quick]
+    /// Searches for the cliff, whose spread gives its interval [default: 6; services 5, or 3 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: Option<u32>,
     /// Seed of all random numbers

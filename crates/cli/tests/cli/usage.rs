@@ -378,9 +378,9 @@ fn limits_of_nothing() {
                 &[
                     "no part is given",
                     "--this-host",
-                    "--link 10Gbit/s",
-                    "--bus pcie-3x8",
-                    "--memory 10GB/s",
+                    "--link, such as 10Gbit/s",
+                    "--bus, such as pcie-3x8",
+                    "--memory, such as 10GB/s",
                     "such as `netcliff",
                 ],
             ),

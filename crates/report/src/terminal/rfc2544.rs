@@ -372,11 +372,7 @@ fn pacing(tables: &mut Tables, report: &Rfc2544Report) {
             row.push(batch(size).map_or("-".to_owned(), |(frames, length_s)| format!("{frames}, {}", time(length_s))));
         }
     }
-    tables.push((
-        "TESTER: highest rate, lateness of frames (late), errors of gaps (gap), void trials, unexpected frames"
-            .to_owned(),
-        rows,
-    ));
+    tables.push(("TESTER: highest rate, lateness, errors of gaps, void trials, unexpected frames".to_owned(), rows));
 }
 
 fn tester_row(size: &SizeReport) -> Vec<String> {
