@@ -143,7 +143,7 @@ pub struct StreamArgs {
     /// Drop the file from the page cache before each pass, and measure what its storage reads without a network
     #[arg(long, help_heading = "Transfer", hide_short_help = true)]
     pub cold: bool,
-    /// Method: default, or an old one: lmbench2, lmbench3, ttcp, acked
+    /// Method: default; old: lmbench2, lmbench3, ttcp, acked
     #[arg(long, default_value_t = Method::Default, help_heading = "Measurement")]
     pub method: Method,
     /// Measured time of a repeat
