@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn no_control_message_is_no_timestamp() {
-        assert_eq!(stamp(&[0; CONTROL_WORDS], 0), None);
-        assert_eq!(stamp(&[0; CONTROL_WORDS], 64), None);
+        assert_eq!(stamp_realtime_ns(&[0; CONTROL_WORDS], 0), None);
+        assert_eq!(stamp_realtime_ns(&[0; CONTROL_WORDS], 64), None);
     }
 }

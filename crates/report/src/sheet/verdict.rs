@@ -131,6 +131,9 @@ fn excluding(finding: &Finding) -> Option<String> {
     })
 }
 
+/// Names of figures, each with the engines that have it.
+type Named<'a> = Vec<(&'a str, Vec<&'a str>)>;
+
 /// Confidence of the intervals of cliffs and peak, each with its figures. `None` if no figure has an interval. The
 /// measured cliff is not included, because the first line gives its confidence.
 pub fn confidences(finding: &Finding) -> Option<String> {
@@ -141,7 +144,7 @@ pub fn confidences(finding: &Finding) -> Option<String> {
         ("peak", &finding.peak_pps),
     ];
     // By confidence: the names, each with its engines.
-    let mut groups: Vec<(f64, Vec<(&str, Vec<&str>)>)> = Vec::new();
+    let mut groups: Vec<(f64, Named<'_>)> = Vec::new();
     for (name, figures) in names {
         for (engine, figure) in figures.present() {
             let Some(ends) = figure.interval.filter(|_| (name, engine) != ("cliff", EngineKind::Wire)) else {
@@ -157,7 +160,7 @@ pub fn confidences(finding: &Finding) -> Option<String> {
             }
         }
     }
-    let of = |(confidence, named): &(f64, Vec<(&str, Vec<&str>)>)| {
+    let of = |(confidence, named): &(f64, Named<'_>)| {
         let sure = match *confidence > 0.0 {
             true => format!("{} confidence", format::share_short(*confidence)),
             false => certainty(0.0, searches),

@@ -190,7 +190,7 @@ impl Batch {
         self.filled = got as usize;
         for (place, header) in headers.iter().enumerate().take(self.filled) {
             self.lengths[place] = header.msg_len as usize;
-            self.stamps[place] = stamp_realtime_ns(&self.control[place], header.msg_hdr.msg_controllen as usize);
+            self.stamps[place] = stamp_realtime_ns(&self.control[place], header.msg_hdr.msg_controllen as _);
         }
         Ok(self.filled)
     }
