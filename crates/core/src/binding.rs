@@ -4,9 +4,6 @@ use crate::engine::EngineKind;
 use crate::finding::{Finding, SweepPoint};
 use crate::outcome::{CpuShares, Figure, Outcome};
 
-/// Smallest share of the CPU that is not printed as 0 %. With less available the CPU counts as full.
-const LEAST_SHARE: f64 = 0.005;
-
 /// Describes the bottleneck in a few sentences, from the lowest load at or past the cliff that loses more than the target.
 /// Prefers measured points to simulated ones and simulated points to predicted ones, and says which it used. None if no
 /// engine has such a point.
@@ -38,7 +35,7 @@ pub fn at(load_pps: f64, outcome: &Outcome, cliff: Figure) -> Option<String> {
     // Rate (pps) that a fully busy CPU would carry at the present work per packet.
     let whole_pps = outcome.throughput_pps?.value / (1.0 - available).max(1e-9);
     let upper_pps = cliff.interval.map_or(cliff.value, |interval| interval.high);
-    Some(if whole_pps > upper_pps && available >= LEAST_SHARE {
+    Some(if whole_pps > upper_pps && available >= CpuShares::LEAST_PRINTED {
         format!(
             "The CPU is not full past the cliff: at {:.0} kpps {} of it is available, enough for {:.0} kpps. {lost}: bursts or \
              pauses overflow this queue before the CPU is full.",
@@ -68,7 +65,7 @@ fn place(outcome: &Outcome) -> Option<(&'static str, f64)> {
 
 fn parts(cpu: &CpuShares) -> String {
     let interrupt = value(cpu.interrupt) + value(cpu.poll);
-    let rest = cpu.rest().filter(|rest| *rest >= LEAST_SHARE);
+    let rest = cpu.rest().filter(|rest| *rest >= CpuShares::LEAST_PRINTED);
     let rest = rest
         .map_or(String::new(), |rest| format!(", other work (other tasks, other softirqs, pauses) {}", percent(rest)));
     format!(

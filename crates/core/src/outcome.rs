@@ -199,6 +199,9 @@ pub struct CpuShares {
 }
 
 impl CpuShares {
+    /// Smallest share that is not printed as 0 %, if shares are printed as whole percentages.
+    pub const LEAST_PRINTED: f64 = 0.005;
+
     /// Share of the time that is in no other share: pauses, and on a measured host other tasks and other softirqs. `None`
     /// if another share is unknown.
     pub fn rest(&self) -> Option<f64> {

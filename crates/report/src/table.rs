@@ -187,14 +187,14 @@ pub(crate) fn wrapped(text: &str, style: Style) -> String {
 fn answer(record: &Record) -> String {
     let outcome = &record.outcome;
     let load = load(record);
-    let told = |name: &str, unit: Unit, figure: Option<Figure>| {
+    let stated = |name: &str, unit: Unit, figure: Option<Figure>| {
         figure.map(|figure| format!("{name}{}", format::figure(&figure, unit)))
     };
     let parts = [
-        told("delivered ", Unit::Pps, outcome.throughput_pps),
-        told("lost ", Unit::Share, outcome.loss_fraction),
-        told("latency p99 ", Unit::Seconds, latency(outcome).and_then(|latency| latency.p99)),
-        told("CPU left ", Unit::Share, outcome.cpu.and_then(|cpu| cpu.available)),
+        stated("delivered ", Unit::Pps, outcome.throughput_pps),
+        stated("lost ", Unit::Share, outcome.loss_fraction),
+        stated("latency p99 ", Unit::Seconds, latency(outcome).and_then(|latency| latency.p99)),
+        stated("CPU left ", Unit::Share, outcome.cpu.and_then(|cpu| cpu.available)),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let parts = if parts.is_empty() { "no figure is known".to_owned() } else { parts.join(", ") };

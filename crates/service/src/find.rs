@@ -416,7 +416,7 @@ fn requester_limits() -> ServiceBottleneck {
 /// Trials from which costs are computed.
 struct Calibration {
     metered: Vec<Metered>,
-    /// True: even the highest load kept the promise, so the loads are far below the cliff.
+    /// True: even the highest load met the promise, so the loads are far below the cliff.
     is_too_low: bool,
 }
 

@@ -76,7 +76,6 @@ impl ResponseModel {
     /// Fits the model to `measured`, times at several loads in ascending order, of which the busiest CPU carries at most
     /// `capacity_rps`. `None`: there are fewer than two loads to fit, or the simulator does not support the host.
     pub fn fit(host: &Host, scheme: &Scheme, measured: &[Times], capacity_rps: f64, seed: u64) -> Option<Self> {
-        let lightest = measured.first()?;
         let fitted: Vec<&Times> =
             measured.iter().filter(|times| times.rate_rps <= MOST_FITTED * capacity_rps).collect();
         if fitted.len() < 2 {
@@ -85,10 +84,12 @@ impl ResponseModel {
         let tried = |service: Service| {
             let host = Host { service, ..host.clone() };
             let mut model = Self { host, scheme: scheme.clone(), path_s: 0.0, seed };
-            model.path_s = lightest.p50_s - model.at(lightest.rate_rps)?.p50_s;
-            let error = |times: &&Times| Some((model.at(times.rate_rps)?.p90_s.max(1e-9) / times.p90_s).ln().abs());
-            let errors: Option<Vec<f64>> = fitted.iter().map(error).collect();
-            Some((errors?.iter().sum::<f64>(), model))
+            let computed: Option<Vec<Times>> = fitted.iter().map(|times| model.at(times.rate_rps)).collect();
+            let computed = computed?;
+            model.path_s = fitted[0].p50_s - computed[0].p50_s;
+            let error =
+                |(own, times): (&Times, &&Times)| ((own.p90_s + model.path_s).max(1e-9) / times.p90_s).ln().abs();
+            Some((computed.iter().zip(&fitted).map(error).sum::<f64>(), model))
         };
         let best = WORKS.into_iter().filter_map(tried).min_by(|a, b| a.0.total_cmp(&b.0));
         best.map(|(_, model)| model)

@@ -66,7 +66,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     options.check().map_err(|error| refused::explained(error, refused::STREAM))?;
     // A testbed of this host has the lock itself.
     let has_lock = args.testbed.is_some_and(|testbed| testbed.here().is_some());
-    let (lock, beside) = if has_lock { (None, Vec::new()) } else { args.wait.hold()? };
+    let (lock, other_runs) = if has_lock { (None, Vec::new()) } else { args.wait.hold()? };
     let mut agents = agents(args)?;
     let one = args.far.is_asked() && agents.is_empty();
     let mut agent = match args.model() {
@@ -138,7 +138,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         let _ = store.remove(&[run]);
     }
     let mut found = found?;
-    found.warnings.extend(own_namespace.into_iter().chain(beside).chain(limits).map(StreamWarning::from));
+    found.warnings.extend(own_namespace.into_iter().chain(other_runs).chain(limits).map(StreamWarning::from));
     // An error of the store must not prevent the output, and an error of the output must not prevent the storing.
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &found.fingerprint)?;

@@ -260,8 +260,8 @@ impl Subtraction {
         shown.collect()
     }
 
-    /// Keeps what was traced but not counted for the next interval. Drops from before this interval are no longer kept:
-    /// at most those of this interval can be ahead of the counters. `left`: the drops of each traced row that were not
+    /// Stores what was traced but not counted, for the next interval. Drops from before this interval are forgotten: at most
+    /// those of this interval can be ahead of the counters. `left`: the drops of each traced row that were not
     /// subtracted.
     fn carry(&mut self, traced: &[DropRow], left: &[u64]) {
         let before = std::mem::take(&mut self.ahead);
@@ -274,8 +274,8 @@ impl Subtraction {
                 (sum.0, sum.1) = (sum.0 + row.drops, sum.1 + left);
             }
             for (space, (drops, left)) in all {
-                let kept = before.get(&(*reason, space)).copied().unwrap_or(0);
-                self.ahead.insert((*reason, space), drops.min(left + kept));
+                let earlier = before.get(&(*reason, space)).copied().unwrap_or(0);
+                self.ahead.insert((*reason, space), drops.min(left + earlier));
             }
         }
     }
@@ -337,9 +337,9 @@ mod tests {
         };
         let rows = look(5).rows_until(&look(99), true);
         for filtered in [false, true] {
-            let told = Subtraction::default().unseen(rows.clone(), &[], filtered);
-            assert_eq!((told.len(), told[0].drops, told[0].reason.as_str()), (1, 94, RAW));
-            assert_eq!(told[0].socket.as_ref().map(|socket| socket.inode), Some(7));
+            let left = Subtraction::default().unseen(rows.clone(), &[], filtered);
+            assert_eq!((left.len(), left[0].drops, left[0].reason.as_str()), (1, 94, RAW));
+            assert_eq!(left[0].socket.as_ref().map(|socket| socket.inode), Some(7));
         }
         assert!(look(5).rows_until(&look(5), true).is_empty());
     }
@@ -367,8 +367,8 @@ mod tests {
             row("Ip OutNoRoutes", 5, 2),
         ];
         let traced = [row("SOCKET_RCVBUFF", 100, 1), row("TCP_LISTEN_OVERFLOW", 20, 1), row("IP_OUTNOROUTES", 5, 1)];
-        let told = shown(&mut Subtraction::default(), counters.clone(), &traced);
-        assert_eq!(told, [("TcpExt ListenOverflows".to_owned(), 30), ("Ip OutNoRoutes".to_owned(), 5)]);
+        let left = shown(&mut Subtraction::default(), counters.clone(), &traced);
+        assert_eq!(left, [("TcpExt ListenOverflows".to_owned(), 30), ("Ip OutNoRoutes".to_owned(), 5)]);
         let filtered = Subtraction::default().unseen(counters, &[], true);
         assert_eq!(filtered.len(), 2, "{filtered:?}");
     }
@@ -378,12 +378,12 @@ mod tests {
     fn a_traced_drop_is_subtracted_once() {
         let overflows = |inode, drops| of_socket(inode, row("TcpExt ListenOverflows", drops, 1));
         let traced = [of_socket(8, row("TCP_LISTEN_OVERFLOW", 20, 1)), row("TCP_LISTEN_OVERFLOW", 5, 1)];
-        let told = Subtraction::default().unseen(vec![overflows(7, 30), overflows(8, 20)], &traced, false);
-        let told: Vec<_> = told.iter().map(|row| (row.socket.as_ref().map(|socket| socket.inode), row.drops)).collect();
-        assert_eq!(told, [(Some(7), 25)]);
+        let left = Subtraction::default().unseen(vec![overflows(7, 30), overflows(8, 20)], &traced, false);
+        let left: Vec<_> = left.iter().map(|row| (row.socket.as_ref().map(|socket| socket.inode), row.drops)).collect();
+        assert_eq!(left, [(Some(7), 25)]);
         let routes = vec![row("Ip OutNoRoutes", 5, 1), row("Ip6OutNoRoutes", 7, 1)];
-        let told = shown(&mut Subtraction::default(), routes, &[row("IP_OUTNOROUTES", 5, 1)]);
-        assert_eq!(told.iter().map(|(_, drops)| drops).sum::<u64>(), 7, "{told:?}");
+        let left = shown(&mut Subtraction::default(), routes, &[row("IP_OUTNOROUTES", 5, 1)]);
+        assert_eq!(left.iter().map(|(_, drops)| drops).sum::<u64>(), 7, "{left:?}");
     }
 
     /// Kernels without reasons, and places without one: the function shows what the counter counts.
@@ -404,8 +404,8 @@ mod tests {
                 DropRow { netns_inode: None, ..row("softnet dropped", 20, 1) },
                 row("TcpExt ListenDrops", 9, 1),
             ];
-            let told = shown(&mut Subtraction::default(), counted, &traced);
-            assert_eq!(told, [("TcpExt ListenDrops".to_owned(), 9)], "{reason}");
+            let left = shown(&mut Subtraction::default(), counted, &traced);
+            assert_eq!(left, [("TcpExt ListenDrops".to_owned(), 9)], "{reason}");
         }
     }
 
@@ -415,8 +415,8 @@ mod tests {
         let counted = || vec![of_socket(7, row(RAW, 94, 1)), row("Udp RcvbufErrors", 10, 1)];
         let traced = [of_socket(7, row("SOCKET_RCVBUFF", 94, 1)), of_socket(8, row("SOCKET_RCVBUFF", 10, 1))];
         assert_eq!(shown(&mut Subtraction::default(), counted(), &traced), []);
-        let told = shown(&mut Subtraction::default(), counted(), &traced[1..]);
-        assert_eq!(told, [(RAW.to_owned(), 94)], "eBPF saw only another socket's");
+        let left = shown(&mut Subtraction::default(), counted(), &traced[1..]);
+        assert_eq!(left, [(RAW.to_owned(), 94)], "eBPF saw only another socket's");
     }
 
     /// The tracer is read after the counters: what it is ahead by is subtracted once, and no later loss is hidden.

@@ -10,8 +10,6 @@ use crate::format;
 const LIVELOCK_BELOW: f64 = 0.5;
 /// Share of the peak at twice the cliff, from which the page says that there is no livelock.
 const FLAT_FROM: f64 = 0.9;
-/// Smallest share of the CPU that is not printed as 0 %.
-const LEAST_SHARE: f64 = 0.005;
 
 /// Relative error of an engine's figure against the measured one. `None` for the measurement itself, or if a figure is
 /// missing.
@@ -107,7 +105,7 @@ fn why(finding: &Finding, engine: EngineKind) -> Option<String> {
         .filter_map(|(name, part)| part(twice).map(|figure| shift(name, figure, cliff.and_then(part))))
         .collect();
     let rest = |cpu: &CpuShares| cpu.rest().map(Figure::exact);
-    if let Some(other) = rest(twice).filter(|other| other.value >= LEAST_SHARE) {
+    if let Some(other) = rest(twice).filter(|other| other.value >= CpuShares::LEAST_PRINTED) {
         parts.push(shift("other work", other, cliff.and_then(rest)));
     }
     let kernel = Some([part_sum(twice), part_sum(cliff?)]).filter(|[twice, cliff]| twice > cliff);
