@@ -29,6 +29,7 @@ use crate::{
 use nix::net::if_::if_nametoindex;
 use serde::{Deserialize, Serialize};
 use std::{
+    fmt,
     fs::{File, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
@@ -164,6 +165,20 @@ pub enum Change {
         /// The process.
         process: ProcessId,
     },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NamespaceCreated { path } => write!(f, "network namespace {}", path.display()),
+            Self::DirectoryCreated { path } => write!(f, "directory {}", path.display()),
+            Self::LinkCreated { name } => write!(f, "interface {name}"),
+            Self::SysctlChanged { path, new, .. } => write!(f, "{} = {new}", path.display()),
+            Self::SettingChanged { setting, new, .. } => write!(f, "{setting} = {new}"),
+            Self::SettingsAtRisk { interface, .. } => write!(f, "settings of {interface}"),
+            Self::ProcessStarted { process } => write!(f, "process {}", process.pid),
+        }
+    }
 }
 
 /// A line of a journal file.

@@ -310,6 +310,38 @@ fn what_a_journal_names_beside_netcliffs_own_is_left_alone() {
     assert!(file.exists() && fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap() == before, "{report:?}");
 }
 
+/// Namespaces that another mount covers are one sentence, which says how to remove them; every other failure is one of
+/// its own.
+#[test]
+fn what_is_left_is_named_with_what_to_do() {
+    let outcome = |change: Change, error: &str| UndoOutcome { change, note: None, error: Some(error.to_owned()) };
+    let covered = |name: &str| {
+        let path = Path::new("/run/netns").join(name);
+        outcome(Change::NamespaceCreated { path }, "another mount on /run/netns covers it")
+    };
+    let left = |outcomes: Vec<UndoOutcome>| ReplayReport { outcomes, ..ReplayReport::default() }.left_over();
+    let one = left(vec![covered("nc-7-snd")]);
+    assert_eq!(
+        one,
+        [
+            "a killed run left the network namespace nc-7-snd: another mount on /run/netns covers it, so that it cannot be \
+          removed; it changes no setting of this host; a reboot removes it, or the next run after `umount /run/netns`"
+        ]
+    );
+    let link = outcome(Change::LinkCreated { name: "nc-9".to_owned() }, "Operation not permitted (os error 1)");
+    let several = left(vec![covered("nc-7-snd"), link, covered("nc-7-hut")]);
+    let [link, namespaces] = &several[..] else { panic!("{several:?}") };
+    assert_eq!(
+        link,
+        "a killed run left interface nc-9, which could not be undone: Operation not permitted (os error 1)"
+    );
+    assert!(
+        namespaces.contains("namespaces nc-7-snd, nc-7-hut: another") && namespaces.contains("they change no setting")
+    );
+    let many = left((0..6).map(|n| covered(&format!("nc-{n}-snd"))).collect());
+    assert!(many[0].contains("nc-3-snd and 2 more: another"), "{many:?}");
+}
+
 /// The lock file is private, whatever the umask of the process that creates it.
 #[test]
 fn nobody_else_can_open_the_lock() {

@@ -71,12 +71,43 @@ impl ReplayReport {
         self.unreadable.iter().map(told).chain(self.refused.iter().cloned()).collect()
     }
 
-    /// Changes of dead runs that could not be undone, as sentences: they affect what is measured.
+    /// What dead runs left and could not be undone, as sentences. One sentence names all namespaces that another mount
+    /// covers.
     pub fn left_over(&self) -> Vec<String> {
-        let failed = self.outcomes.iter().filter_map(|outcome| outcome.error.as_ref());
-        let failed = failed.map(|error| format!("left by a run that died, and not undone: {error}"));
-        failed.chain(self.damaged()).chain(self.beside.iter().cloned()).collect()
+        let covered: Vec<&str> = self.outcomes.iter().filter_map(covered_namespace).collect();
+        let others = self.outcomes.iter().filter(|outcome| covered_namespace(outcome).is_none());
+        let others = others.filter_map(|outcome| Some((&outcome.change, outcome.error.as_ref()?)));
+        let others =
+            others.map(|(change, error)| format!("a killed run left {change}, which could not be undone: {error}"));
+        let covered = (!covered.is_empty()).then(|| describe_covered(&covered));
+        others.chain(covered).chain(self.damaged()).chain(self.beside.iter().cloned()).collect()
     }
+}
+
+/// Largest number of namespaces that a sentence names.
+const NAMED: usize = 4;
+
+/// Name of the namespace that an undo could not remove because another mount covers it.
+fn covered_namespace(outcome: &UndoOutcome) -> Option<&str> {
+    match &outcome.change {
+        Change::NamespaceCreated { path } if outcome.error.as_deref() == Some(COVERED) => path.file_name()?.to_str(),
+        _ => None,
+    }
+}
+
+/// A sentence on namespaces that another mount covers: how they limit the result, and how they are removed.
+fn describe_covered(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (noun, they, change, them) = match names.len() {
+        1 => ("network namespace", "it", "changes", "it"),
+        _ => ("network namespaces", "they", "change", "them"),
+    };
+    format!(
+        "a killed run left the {noun} {}{more}: another mount on {NETNS_DIR} covers {them}, so that {they} cannot be removed; {they} \
+         {change} no setting of this host; a reboot removes {them}, or the next run after `umount {NETNS_DIR}`",
+        names[..names.len().min(NAMED)].join(", ")
+    )
 }
 
 /// Undoes the changes of dead runs. It may be called at every start and any number of times.
@@ -205,6 +236,10 @@ pub(super) fn undo_within(change: &Change, home: &Path) -> UndoOutcome {
 
 type Undone = io::Result<Option<String>>;
 
+/// Why a namespace cannot be removed. `ip netns` mounts /run/netns on itself; mounts made there before are then below
+/// that mount, where umount2(2) does not find them, and the kernel removes no file on which something is mounted.
+const COVERED: &str = "another mount on /run/netns covers it";
+
 fn undone(change: &Change) -> Undone {
     match change {
         Change::NamespaceCreated { path } => undo_namespace(path),
@@ -227,7 +262,10 @@ fn undo_namespace(path: &Path) -> Undone {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => return Err(error),
         _ => {}
     }
-    gone(fs::remove_file(path))
+    match gone(fs::remove_file(path)) {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(io::Error::new(error.kind(), COVERED)),
+        other => other,
+    }
 }
 
 fn undo_directory(path: &Path) -> Undone {
