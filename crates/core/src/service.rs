@@ -276,8 +276,9 @@ pub struct ServicePrediction {
     /// The same with these pauses; absent: there were none, or they are not visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with_pauses_rps: Option<Figure>,
-    /// Answers of the overloaded service, whose busiest CPU has no idle time, whatever the promise (requests/s). May be
-    /// below the cliff, because a request costs more while the socket is full.
+    /// Load at which the busiest CPU has no idle time, whatever the promise, from the CPU time of a request (requests/s).
+    /// May be below the cliff: a request costs more while the socket is full, and a queue that grows slowly breaks no
+    /// limit within a trial.
     pub capacity_rps: Figure,
     /// Response times at the calibrated loads that the service carries, in ascending order, without pauses; absent: not
     /// computed.

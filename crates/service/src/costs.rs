@@ -23,6 +23,9 @@ use crate::pauses::{NO_LIMIT, Pauses};
 pub const LOADS: [f64; 6] = [0.25, 0.5, 0.7, 0.85, 0.95, HIGHEST];
 /// The last of these loads.
 pub const HIGHEST: f64 = 1.2;
+/// What every computed cliff assumes, a note.
+pub const ASSUMED: &str = "predictions assume that one CPU serves packets and requests, in exponentially distributed times with the \
+                           measured means";
 /// Packets per simulated load.
 const PACKETS: u64 = 200_000;
 /// Relative width of the search for computed cliffs.
@@ -387,9 +390,7 @@ impl Costs {
             with_pauses_rps: with_pauses.map(|(cliff_rps, _)| widened(cliff_rps, &cost)),
             capacity_rps: self.capacity_rps(),
             response_times: Vec::new(),
-            how: format!(
-                "{how}; it assumes that one CPU serves packets and requests, in exponentially distributed times with the measured means"
-            ),
+            how,
         })
     }
 }

@@ -494,6 +494,7 @@ fn predict(
             let measured = Times::by_load(calibrated);
             predicted.response_times = costs.responses(&options.goal(&finding.promise, basis), &measured);
             finding.predicted = Some(predicted);
+            finding.notes.push(costs::ASSUMED.to_owned());
         }
         Err(why) => finding.missing.push(format!("the predicted cliff: {why}")),
     }
@@ -542,7 +543,8 @@ fn trials(judging: &Judging) -> String {
 fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {
     let connections = match (options.new_connections, service.depth) {
         (true, _) => format!("one for each request, {} at most at once", service.connections),
-        (false, Some(depth)) => format!("{}, {depth} request(s) under way on each", service.connections),
+        (false, Some(1)) => format!("{}, one request at a time on each", service.connections),
+        (false, Some(depth)) => format!("{}, up to {depth} requests at a time on each", service.connections),
         (false, None) => format!("{} source ports", service.connections),
     };
     let all = [

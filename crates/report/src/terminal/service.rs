@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use netcliff_core::Figure;
 use netcliff_core::finding::{CheckedSetting, Pauses};
 use netcliff_core::service::{
-    Promise, QuantileLimit, ServiceCheck, ServiceFinding, ServicePrediction, ServiceTrial, TrialPurpose,
+    Gives, Promise, QuantileLimit, RequesterSummary, ResponseTimes, ServiceCheck, ServiceFinding, ServicePrediction,
+    ServiceTrial, TrialPurpose,
 };
 use netcliff_core::units::print_time_s;
 
@@ -16,11 +17,29 @@ use crate::format::{self, Unit};
 
 /// Largest number of loads in the table: those next to the cliff.
 const LOADS: usize = 12;
+/// Largest number of quantiles of response times in this table, and of limits that a load missed: the table has at most
+/// 80 columns.
+const MOST: usize = 3;
+/// Quantiles of response times that trials record.
+const QUANTILES: [(f64, fn(&ResponseTimes) -> f64); 4] = [
+    (0.5, |times| times.p50_s),
+    (0.9, |times| times.p90_s),
+    (0.99, |times| times.p99_s),
+    (0.999, |times| times.p999_s),
+];
+/// Busy share from which the requester may itself be the limit. From about there the share hardly grows with the load,
+/// because each turn of the requester's loop finds work: with nginx it was 0.97 at 68 k/s and at 128 k/s.
+const NEARLY_FULL: f64 = 0.9;
 
-/// The cliff, measured and predicted, the bottleneck, the checks, the costs of a request, the loads next to the cliff.
+/// The load to plan with, the cliff, measured and predicted, the bottleneck, the checks, the costs of a request, the
+/// loads next to the cliff.
 pub fn service(finding: &ServiceFinding, style: Style) -> String {
     let mut page = Page::new(style);
-    page.head("service", &finding.provenance, finding.partial.is_some(), &finding.asked);
+    page.head("service", &finding.provenance, finding.partial.is_some(), &[]);
+    if let Some(plan) = plan(finding) {
+        page.paragraph(0, Tone::Strong, &plan);
+    }
+    finding.asked.iter().for_each(|(name, fact)| page.fact(name, fact));
     answer(&mut page, finding);
     checks(&mut page, finding);
     costs(&mut page, finding);
@@ -49,12 +68,11 @@ fn figure(figure: &Figure) -> String {
                 format::quantity(ends.low, Unit::PerSecond),
                 format::quantity(ends.high, Unit::PerSecond)
             );
-            let sure = if ends.confidence > 0.0 {
-                format!(", {} confidence", format::share_short(ends.confidence))
-            } else {
-                String::new()
+            let sure = match ends.confidence {
+                0.0 => "confidence unknown".to_owned(),
+                known => format!("{} confidence", format::share_short(known)),
             };
-            format!("{} ({range}{sure})", rate(figure.value))
+            format!("{} ({range}, {sure})", rate(figure.value))
         }
     }
 }
@@ -81,8 +99,7 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     with_pauses(page, finding.cliff_with_pauses_rps, finding.predicted.as_ref());
     if let Some(predicted) = &finding.predicted {
         page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
-        let idle = "answers of the overloaded service, whose busiest CPU has no idle time";
-        page.fact("capacity", &format!("{}: {idle}", figure(&predicted.capacity_rps)));
+        page.fact("capacity", &capacity(finding, &predicted.capacity_rps));
     }
     if let Some(pauses) = finding.pauses.as_ref().filter(|pauses| pauses.count > 0) {
         page.fact("pauses", &silences(pauses));
@@ -90,28 +107,76 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     if let Some(bottleneck) = &finding.bottleneck {
         page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
     }
-    if let Some(requester) = &finding.requester {
-        let late = requester.lateness_p99_s.map_or(String::new(), |late_s| {
-            format!("; 99 % of the requests left within {} of their time", format::quantity(late_s, Unit::Seconds))
-        });
-        let (busy, most) = (format::share_short(requester.busy), rate(requester.ceiling_rps));
-        let lead = "netcliff's load generator was busy";
-        page.fact(
-            "requester",
-            &format!("{lead} {busy} of the time at the cliff, so it could send at most {most}{late}"),
-        );
+    if let Some(summary) = &finding.requester {
+        page.fact("requester", &requester(finding, summary));
     }
+}
+
+/// The load to plan with: the lower end of the cliff with pauses or, if that is lower, of the cliff without them. `None`
+/// without a cliff.
+fn plan(finding: &ServiceFinding) -> Option<String> {
+    let low = |cliff: Figure| cliff.interval.map_or(cliff.value, |ends| ends.low);
+    let own = low(finding.cliff_rps?);
+    let paused = finding.cliff_with_pauses_rps.map(low).filter(|paused| *paused <= own);
+    let load = paused.unwrap_or(own);
+    if load <= 0.0 {
+        let why = "No load to plan with: the interval of the cliff has no lower end; measure longer, without --quick.";
+        return Some(why.to_owned());
+    }
+    let what = match (paused, finding.lower_limit) {
+        (Some(_), _) => "the lower end of the cliff with pauses",
+        (None, false) => "the lower end of the measured cliff",
+        (None, true) => "a lower limit of the cliff",
+    };
+    Some(format!("Plan with {}, {what}.", rate(load)))
+}
+
+/// The capacity, its meaning, and why a measured cliff may be above it.
+fn capacity(finding: &ServiceFinding, capacity: &Figure) -> String {
+    let meaning = "computed from the CPU time of a request: at this load the busiest CPU has no idle time";
+    let is_exceeded = finding.cliff_rps.is_some_and(|cliff| cliff.value > capacity.value);
+    let why = if is_exceeded {
+        ". The measured cliff is higher: the queue grows too slowly to break a limit before a trial ends, or a request costs less \
+         CPU time in the searches than in the trials that measured it"
+    } else {
+        ""
+    };
+    format!("{}, {meaning}{why}", figure(capacity))
+}
+
+/// How busy the requester was at the cliff, which loads it could send, and whether the cliff may be its own.
+fn requester(finding: &ServiceFinding, summary: &RequesterSummary) -> String {
+    let counted = finding.trials.iter().filter(|trial| trial.void.is_none());
+    let sent_rps = counted.map(|trial| trial.rate_rps).reduce(f64::max);
+    let sent = sent_rps.map_or(String::new(), |rps| format!("; it could send at least {}", rate(rps)));
+    let late = summary.lateness_p99_s.map_or(String::new(), |late_s| {
+        format!("; 99 % of the requests left within {} of their time", format::quantity(late_s, Unit::Seconds))
+    });
+    let gives = finding.bottleneck.as_ref().map(|bottleneck| bottleneck.gives);
+    let is_unknown = matches!(gives, None | Some(Gives::Elsewhere | Gives::Requester));
+    let verdict = match (summary.busy >= NEARLY_FULL && !finding.lower_limit, is_unknown) {
+        (false, _) => "",
+        (true, true) => ". The cliff may be the requester's: read it as \"at least\"",
+        (true, false) => ". The requester is not the bottleneck",
+    };
+    let busy = format::share_short(summary.busy);
+    format!("netcliff's load generator was busy {busy} of the time at the cliff{sent}{late}{verdict}")
 }
 
 /// What counts as the cliff, as a sentence.
 fn definition(promise: &Promise) -> String {
+    format!("Highest load at which {}.", limits(promise))
+}
+
+/// The limits of loss and response times, as a clause.
+fn limits(promise: &Promise) -> String {
     let limit = |limit: &QuantileLimit| {
         let (share, within) = (format::share_short(limit.quantile), print_time_s(limit.within_s));
         format!(", and at least {share} are answered within {within}")
     };
     let limits: String = promise.quantiles.iter().map(limit).collect();
     let (loss, timeout) = (format::loss(promise.loss), print_time_s(promise.timeout_s));
-    format!("Highest load at which at most {loss} of the requests have no correct answer within {timeout}{limits}.")
+    format!("at most {loss} of the requests have no correct answer within {timeout}{limits}")
 }
 
 /// Sentence that explains the fact `with pauses`.
@@ -140,8 +205,8 @@ fn silences(pauses: &Pauses) -> String {
 /// Sentences above the checks: what they are, the meaning of "agrees", and what to do where they do not agree.
 const CHECK_NOTE: &str = "A check is a changed setting (--check): its cliff is predicted with the costs of this run, then measured. The two agree \
      if their intervals overlap.";
-const DISAGREEMENT_NOTE: &str = "Where they do not agree, plan with the measured cliff, and repeat the run: if they still do not agree, the change \
-     also alters what a request costs, which the prediction does not know.";
+const DISAGREEMENT_NOTE: &str = "Where they do not agree, plan with the lower end of the measured cliff, and repeat the run: if they still do not agree, \
+     the change also alters what a request costs, which the prediction does not know.";
 
 /// Adds the checks: other set-ups of the service, predicted and measured.
 fn checks(page: &mut Page, finding: &ServiceFinding) {
@@ -217,10 +282,9 @@ struct Row {
     kept: u32,
     requests: u64,
     answers: u64,
-    late: u64,
     wrong: u64,
-    p50_s: Vec<f64>,
-    p99_s: Vec<f64>,
+    times: Vec<ResponseTimes>,
+    missed: Vec<String>,
 }
 
 /// Adds the response times at the calibrated loads, measured and predicted.
@@ -255,7 +319,52 @@ fn median(mut times_s: Vec<f64>) -> String {
     times_s.get(times_s.len() / 2).map_or("-".to_owned(), |time_s| format::quantity(*time_s, Unit::Seconds))
 }
 
+/// Name of a quantile: `p50`, `p99.9`.
+fn quantile_name(quantile: f64) -> String {
+    format!("p{}", (quantile * 1e5).round() / 1e3)
+}
+
+/// Whether two quantiles are the same but for rounding.
+fn is_same(one: f64, other: f64) -> bool {
+    (one - other).abs() < 1e-9
+}
+
+/// The recorded quantiles to show, in ascending order: those of the promise, then the 99th percentile and the median.
+fn shown(promise: &Promise) -> Vec<(f64, fn(&ResponseTimes) -> f64)> {
+    let is_promised = |quantile: f64| promise.quantiles.iter().any(|limit| is_same(limit.quantile, quantile));
+    let (mut shown, others): (Vec<_>, Vec<_>) = QUANTILES.into_iter().partition(|(quantile, _)| is_promised(*quantile));
+    let usual = others.into_iter().rev().filter(|(quantile, _)| [0.99, 0.5].contains(quantile));
+    shown.reverse();
+    shown.extend(usual);
+    shown.truncate(MOST);
+    shown.sort_by(|a, b| a.0.total_cmp(&b.0));
+    shown
+}
+
+/// The limits that a trial missed: `loss`, or the quantile of response times. Where none of the recorded figures shows
+/// it, a limit of a quantile that is not recorded was missed.
+fn missed(promise: &Promise, trial: &ServiceTrial) -> Vec<String> {
+    if trial.kept {
+        return Vec::new();
+    }
+    let recorded =
+        |limit: &QuantileLimit| QUANTILES.into_iter().find(|(quantile, _)| is_same(*quantile, limit.quantile));
+    let is_slow = |limit: &&QuantileLimit| {
+        let time_s = recorded(limit).zip(trial.times).map(|((_, of), times)| of(&times));
+        time_s.is_some_and(|time_s| time_s > limit.within_s)
+    };
+    let name = |limit: &QuantileLimit| quantile_name(limit.quantile);
+    let loss = (trial.loss() > promise.loss * (1.0 + 1e-9)).then(|| "loss".to_owned());
+    let mut missed: Vec<String> = loss.into_iter().chain(promise.quantiles.iter().filter(is_slow).map(name)).collect();
+    if missed.is_empty() {
+        missed.extend(promise.quantiles.iter().filter(|limit| recorded(limit).is_none()).map(name));
+    }
+    missed
+}
+
+/// Adds the loads next to the cliff, and below them the meaning of their columns.
 fn loads(page: &mut Page, finding: &ServiceFinding) {
+    let promise = &finding.promise;
     let counted = |trial: &&ServiceTrial| trial.purpose != TrialPurpose::Bottleneck && trial.void.is_none();
     let mut by_load: BTreeMap<u64, Row> = BTreeMap::new();
     for trial in finding.trials.iter().filter(counted) {
@@ -264,10 +373,13 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
         row.kept += u32::from(trial.kept);
         row.requests += trial.requests;
         row.answers += trial.answers;
-        row.late += trial.late_answers;
         row.wrong += trial.wrong_answers;
-        row.p50_s.extend(trial.times.map(|times| times.p50_s));
-        row.p99_s.extend(trial.times.map(|times| times.p99_s));
+        row.times.extend(trial.times);
+        for limit in missed(promise, trial) {
+            if !row.missed.contains(&limit) {
+                row.missed.push(limit);
+            }
+        }
     }
     let mut all: Vec<(f64, Row)> = by_load.into_iter().map(|(bits, row)| (f64::from_bits(bits), row)).collect();
     if let Some(cliff) = finding.cliff_rps {
@@ -276,20 +388,42 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
     }
     all.truncate(LOADS);
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut rows = vec![words(&["load", "passed", "answered", "late", "wrong", "p50", "p99"])];
+    let quantiles = shown(promise);
+    let names: Vec<String> = quantiles.iter().map(|(quantile, _)| quantile_name(*quantile)).collect();
+    let mut rows = vec![words(&["load", "passed", "lost", "wrong"])];
+    rows[0].extend(names.iter().cloned());
+    rows[0].push("limit missed".to_owned());
     for (rps, row) in all {
         let share = |count: u64| format::loss(count as f64 / row.requests.max(1) as f64);
-        rows.push(vec![
+        let mut cells = vec![
             format::quantity(rps, Unit::PerSecond),
             format!("{} of {}", row.kept, row.trials),
-            format::quantity(row.answers as f64 / row.requests.max(1) as f64, Unit::Share),
-            share(row.late),
+            share(row.requests.saturating_sub(row.answers)),
             share(row.wrong),
-            median(row.p50_s),
-            median(row.p99_s),
-        ]);
+        ];
+        cells.extend(quantiles.iter().map(|(_, of)| median(row.times.iter().map(of).collect())));
+        let missed = row.missed.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+        cells.push(if missed.is_empty() { "-".to_owned() } else { missed });
+        rows.push(cells);
     }
+    let is_shown = rows.len() > 1;
     table(page, "LOADS NEXT TO THE CLIFF (REQUESTS A SECOND)", &rows);
+    if is_shown {
+        let is_partial = finding.trials.iter().filter(counted).any(|trial| trial.excluded > 0);
+        let left_out = " Requests that a pause of the CPU or a delay of the requester affected do not count.";
+        let timeout = print_time_s(promise.timeout_s);
+        page.paragraph(
+            2,
+            Tone::Faint,
+            &format!(
+                "passed: trials in which {}.{} lost: no correct answer within {timeout}; wrong: those of them that were answered wrongly; {}: \
+                 response time; limit missed: by trials that did not pass.",
+                limits(promise),
+                if is_partial { left_out } else { "" },
+                names.join(", ")
+            ),
+        );
+    }
     let void = finding.trials.iter().filter(|trial| trial.void.is_some()).count() as u64;
     if void > 0 {
         let why = finding.trials.iter().find_map(|trial| trial.void.clone()).unwrap_or_default();
@@ -299,7 +433,7 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::service::{Gives, PredictedResponse, Promise, ResponseTimes, ServiceBottleneck, ServiceSummary};
+    use netcliff_core::service::{PredictedResponse, ServiceBottleneck, ServiceSummary};
     use netcliff_core::{Fingerprint, Provenance};
 
     use super::*;
@@ -383,9 +517,9 @@ mod tests {
         assert!(!service(&finding(Vec::new()), Style::default()).contains("CHECKS"));
     }
 
-    #[test]
-    fn response_times_are_predicted_and_measured_side_by_side() {
-        let times = |us: f64| ResponseTimes {
+    /// A trial that kept the promise, with a median response time of `us` microseconds.
+    fn trial(purpose: TrialPurpose, rate_rps: f64, us: f64) -> ServiceTrial {
+        let times = ResponseTimes {
             mean_s: 1.1e-6 * us,
             p50_s: 1e-6 * us,
             p90_s: 2e-6 * us,
@@ -393,7 +527,7 @@ mod tests {
             p999_s: 5e-6 * us,
             max_s: 6e-6 * us,
         };
-        let trial = |purpose: TrialPurpose, rate_rps: f64, us: f64| ServiceTrial {
+        ServiceTrial {
             purpose,
             rate_rps,
             window_s: 0.5,
@@ -404,14 +538,89 @@ mod tests {
             unanswered: 0,
             excluded: 0,
             paused_s: 0.0,
-            times: Some(times(us)),
+            times: Some(times),
             kept: true,
             kept_with_pauses: None,
             void: None,
             lateness_p99_s: None,
             requester_busy: 0.3,
             idle: None,
+        }
+    }
+
+    /// The load to plan with is the lower of the two lower ends.
+    #[test]
+    fn the_load_to_plan_with_is_a_lower_end() {
+        let of = |own: Figure, paused: Option<Figure>, lower_limit| {
+            let base = finding(Vec::new());
+            plan(&ServiceFinding { cliff_rps: Some(own), cliff_with_pauses_rps: paused, lower_limit, ..base }).unwrap()
         };
+        let between = |low: f64, high: f64| Figure::between(70e3, low, high, 0.75);
+        let (narrow, wide) = (between(68e3, 72e3), between(60e3, 73e3));
+        assert_eq!(
+            of(narrow, Some(wide), false),
+            "Plan with 60.0 k requests/s, the lower end of the cliff with pauses."
+        );
+        assert_eq!(of(wide, Some(narrow), false), "Plan with 60.0 k requests/s, the lower end of the measured cliff.");
+        assert_eq!(of(Figure::exact(9e4), None, true), "Plan with 90.0 k requests/s, a lower limit of the cliff.");
+        assert!(of(between(0.0, 72e3), None, false).contains("has no lower end"));
+        assert_eq!(plan(&ServiceFinding { cliff_rps: None, ..finding(Vec::new()) }), None);
+    }
+
+    #[test]
+    fn a_load_shows_which_limit_it_missed() {
+        let limit = |quantile, within_s| QuantileLimit { quantile, within_s };
+        let mut run = finding(Vec::new());
+        run.promise.quantiles = vec![limit(0.5, 0.01), limit(0.95, 0.02)];
+        let slow = ServiceTrial { kept: false, ..trial(TrialPurpose::Search, 70e3, 12e3) };
+        let tail = ServiceTrial { rate_rps: 66e3, ..slow.clone() };
+        let tail = ServiceTrial { times: trial(TrialPurpose::Search, 66e3, 8e3).times, excluded: 9, ..tail };
+        let lossy = ServiceTrial { rate_rps: 80e3, answers: 900, wrong_answers: 20, unanswered: 80, ..slow.clone() };
+        run.trials = vec![trial(TrialPurpose::Search, 60e3, 500.0), tail, slow, lossy];
+        let page = service(&run, Style::default());
+        let table = page.split_once("LOADS NEXT").map(|(_, rest)| rest.split("\n\n").next().unwrap_or(rest));
+        insta::assert_snapshot!(table.unwrap(), @r"
+         TO THE CLIFF (REQUESTS A SECOND)
+          load      passed  lost  wrong      p50      p99  limit missed
+          60.0 k/s  1 of 1   0 %    0 %   500 us  2.00 ms             -
+          66.0 k/s  0 of 1   0 %    0 %  8.00 ms  32.0 ms           p95
+          70.0 k/s  0 of 1   0 %    0 %  12.0 ms  48.0 ms           p50
+          80.0 k/s  0 of 1  10 %    2 %  12.0 ms  48.0 ms     loss, p50
+          passed: trials in which at most 0.01 % of the requests have no correct answer
+          within 200ms, and at least 50 % are answered within 10ms, and at least 95 %
+          are answered within 20ms. Requests that a pause of the CPU or a delay of the
+          requester affected do not count. lost: no correct answer within 200ms; wrong:
+          those of them that were answered wrongly; p50, p99: response time; limit
+          missed: by trials that did not pass.
+        ");
+    }
+
+    /// The busy requester is the limit only if nothing of the service is.
+    #[test]
+    fn the_requester_may_be_the_limit_where_the_service_has_none() {
+        let said = |busy: f64, gives: Option<Gives>| {
+            let bottleneck = gives.map(|gives| ServiceBottleneck { gives, seen: String::new() });
+            let summary = RequesterSummary { busy, ceiling_rps: 70e3, lateness_p99_s: None };
+            let trials = vec![trial(TrialPurpose::Search, 76e3, 50.0)];
+            requester(&ServiceFinding { bottleneck, trials, ..finding(Vec::new()) }, &summary)
+        };
+        let full = "netcliff's load generator was busy 97 % of the time at the cliff; it could send at least 76.0 k requests/s";
+        assert_eq!(said(0.97, Some(Gives::Cpu)), format!("{full}. The requester is not the bottleneck"));
+        assert_eq!(said(0.97, None), format!("{full}. The cliff may be the requester's: read it as \"at least\""));
+        assert!(said(0.97, Some(Gives::Elsewhere)).contains("may be the requester's"));
+        assert!(said(0.5, None).ends_with("76.0 k requests/s"));
+    }
+
+    /// A measured cliff above the capacity is explained.
+    #[test]
+    fn a_capacity_below_the_cliff_says_why() {
+        let of = |rps: f64| capacity(&finding(Vec::new()), &Figure::exact(rps));
+        assert!(of(60e3).contains("The measured cliff is higher"), "{}", of(60e3));
+        assert!(of(70e3).ends_with("no idle time"), "{}", of(70e3));
+    }
+
+    #[test]
+    fn response_times_are_predicted_and_measured_side_by_side() {
         let predicted = |rate_rps: f64, us: f64| PredictedResponse { rate_rps, p50_s: 1e-6 * us, p99_s: 5e-6 * us };
         let mut run = finding(Vec::new());
         let base = check("", Some(66e3), Some(65e3)).predicted;

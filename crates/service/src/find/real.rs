@@ -124,10 +124,17 @@ impl<'a> Real<'a> {
         let gaps = workload.gaps(options.arrivals);
         let how = match &gaps {
             Gaps::Drawn(Arrivals::Poisson) => None,
-            Gaps::Drawn(Arrivals::Constant) => Some("equal gaps"),
-            Gaps::Captured(_) => Some("the capture's gaps, scaled to the load"),
+            Gaps::Drawn(Arrivals::Constant) => {
+                Some(("equal gaps", "for equal gaps, which make shorter queues, the predicted cliff may be too low"))
+            }
+            Gaps::Captured(_) => Some((
+                "the capture's gaps, scaled to the load",
+                "if these come in larger bursts, the predicted cliff is too high",
+            )),
         };
-        let how = how.map(|how| format!("requests were sent with {how}; predictions assume Poisson arrivals"));
+        let how = how.map(|(how, effect)| {
+            format!("requests were sent with {how}; predictions assume Poisson arrivals: {effect}")
+        });
         let notes = how.into_iter().chain(workload.notes.iter().cloned()).collect();
         let summary = ServiceSummary {
             address: to.to_string(),
