@@ -474,7 +474,12 @@ impl Rig {
         };
         let offloads = on(Side::Sender).unwrap_or_else(|| "unknown".to_owned());
         let options = testbed.options();
-        Some(format!("MTU {}, transmit offloads {offloads}, reception {}", options.mtu_bytes, options.reception))
+        let received = match options.reception {
+            Reception::Backlog => "by the CPU's backlog queue",
+            Reception::Napi => "by veth's NAPI",
+            Reception::ThreadedNapi => "by a NAPI thread",
+        };
+        Some(format!("MTU {}, transmit offloads {offloads}, received {received}", options.mtu_bytes))
     }
 
     /// Runs a closure in the host under test: in a new thread inside its namespace or, on other testbeds, in the

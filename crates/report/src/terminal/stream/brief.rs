@@ -2,6 +2,7 @@
 
 use netcliff_core::Figure;
 use netcliff_core::stream::{StreamReport, StreamRow, StreamSample, StreamWarning};
+use netcliff_core::units;
 use netcliff_lab::lasting;
 use netcliff_stats as stats;
 
@@ -10,8 +11,6 @@ use super::{Page, Style, Tone, median, name};
 use crate::format::{self, Unit};
 use crate::terminal::{SURER, WIDE};
 
-/// Largest number of warnings shown; `-v` shows all.
-const WARNINGS: usize = 3;
 /// Width from which the table of a sweep shows the limit of each configuration (columns).
 const WITH_LIMITS: usize = 100;
 
@@ -37,15 +36,9 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     super::probe::brief(&mut page, report);
     let (host, warnings): (Vec<String>, Vec<String>) =
         warnings(report).into_iter().partition(|warning| lasting(warning).is_some());
-    page.list("WARNINGS", &warnings[..warnings.len().min(WARNINGS)]);
+    page.list("WARNINGS", &warnings);
     page.list("NOT MEASURED", &not_measured(report));
-    let more = warnings.len().saturating_sub(WARNINGS);
-    let more = match more {
-        0 => " and the configuration".to_owned(),
-        1 => ", the configuration and another warning".to_owned(),
-        several => format!(", the configuration and {several} more warnings"),
-    };
-    page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, rates on the wire, devices{more}."));
+    page.paragraph(0, Tone::Faint, "-v shows CPUs, rates on the wire, devices and the configuration.");
     let host: Vec<String> = host.iter().filter_map(|warning| lasting(warning)).collect();
     if !host.is_empty() {
         page.paragraph(
@@ -76,10 +69,10 @@ fn verdict(report: &StreamReport) -> String {
     };
     let loss = loss(best).map_or(String::new(), |loss| format!(", {} of the datagrams lost", format::loss(loss)));
     let limit = match &best.limited_by {
-        Some(limit) => format!("; limited by {limit}"),
-        None => String::new(),
+        Some(limit) => format!("limited by {limit}"),
+        None => "limit unknown: nothing that was measured was at its limit".to_owned(),
     };
-    format!("{lead}{}{loss}{limit}", goodput(best))
+    format!("{lead}{}{loss}; {limit}", goodput(best))
 }
 
 /// Mean of the goodput over the repeats, and the number of repeats that have it.
@@ -135,7 +128,7 @@ fn loss(row: &StreamRow) -> Option<f64> {
 }
 
 fn one(page: &mut Page, row: &StreamRow) {
-    page.heading(&format!("{} (send path and block size)", name(row)));
+    page.heading(&format!("Send path {}, blocks of {}", row.path, units::print_bytes(row.block_bytes)));
     if let Some(spread) = row.goodput_bps.filter(|_| row.samples.len() > 1) {
         let [least, middle, most] = [spread.min, spread.median, spread.max].map(|bps| format::quantity(bps, Unit::Bps));
         page.fact("goodput", &format!("min {least}, median {middle}, max {most}"));
