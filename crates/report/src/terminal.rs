@@ -324,20 +324,24 @@ mod tuning {
     /// An effect that is longer than this (bytes) is printed only once, because it exceeds a line.
     const LONG: usize = 80;
 
-    /// Each setting with its reason, its source and its expected effect; then the settings that the plan does not
-    /// change, and why.
-    pub fn plan(plan: &PlanSheet, style: Style) -> String {
+    /// The commands for this plan; each setting with its reason, its source and its expected effect; then the settings
+    /// that the plan does not change, and why. `options`: the options of the command line that name this plan; `None`:
+    /// no commands are shown.
+    pub fn plan(plan: &PlanSheet, options: Option<&str>, style: Style) -> String {
         let mut page = Page::new(style);
         let count = plan.proposals.len();
         let settings = if count == 1 { "1 setting".to_owned() } else { format!("{count} settings") };
         let objective = plan.objective.name();
-        let then = match count {
-            0 => "each setting that this host has and the planner knows already has the proposed value".to_owned(),
-            _ => format!(
-                "`netcliff tune try --objective {objective}` measures their effect, `tune apply` sets them, `tune undo` restores the old values"
-            ),
+        let why = match count {
+            0 => "; each setting that this host has and the planner knows already has the proposed value",
+            _ => "",
         };
-        page.paragraph(0, Tone::Strong, &format!("For {objective}: {settings} to change; {then}."));
+        page.paragraph(0, Tone::Strong, &format!("For {objective}: {settings} to change{why}."));
+        if let Some(options) = options.filter(|_| count > 0) {
+            page.fact("measure effect", &format!("netcliff tune try {options} -- COMMAND"));
+            page.fact("apply", &format!("netcliff tune apply {options}"));
+            page.fact("undo", "netcliff tune undo");
+        }
         for (place, one) in plan.proposals.iter().enumerate() {
             page.paragraph(2, Tone::Strong, &format!("{}: {} -> {}", one.name, in_short(&one.old), in_short(&one.new)));
             page.paragraph(4, Tone::Plain, &format!("why: {} [{}]", one.reason, one.source));

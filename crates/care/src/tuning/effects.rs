@@ -180,7 +180,7 @@ fn why_not(step: &Step) -> &'static str {
             "xps_cpus" => SENDING,
             "smp_affinity_list" => NO_RECEPTION,
             "rps_cpus" => "on which CPUs its packets are worked on is not known: no interrupt is reported for a queue",
-            "netdev_max_backlog" => "how long the bursts were that it had no room for is not known",
+            "netdev_max_backlog" => "the length of the bursts that overflowed is unknown",
             "busy_poll" => "it serves poll() and select(); what it does to read() stands at net.core.busy_read",
             "scaling_governor" => "this kernel does not report the frequencies that it may choose",
             "disable" => "the kernel does not report how long the state takes to leave",
@@ -219,8 +219,8 @@ mod spread {
         let (before, after) = (of(&step.proposal.old)?, of(&step.proposal.new)?);
         let share = |shares: &Shares| format!("{:.1} % of the packets", 100.0 * busiest(shares));
         Some(format!(
-            "the busiest queue gets {} -> {} and its core is full at {} -> {} kpps (predicted; costs of {}, ranges from their \
-         intervals; many flows of similar weight, one core per queue)",
+            "the busiest queue gets {} -> {} and its core is full at {} -> {} kpps (predicted from CPU time alone, which is not the cliff: \
+         loss can begin earlier; costs of {}, ranges from their intervals; many flows of similar weight, one core per queue)",
             share(&before),
             share(&after),
             full(known, &before),

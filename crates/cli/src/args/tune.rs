@@ -45,6 +45,9 @@ pub enum TuneAction {
     Try(TryArgs),
 }
 
+/// Default of `--rtt` (s).
+const DEFAULT_RTT_S: f64 = 1e-3;
+
 /// What is wanted.
 #[derive(Debug, Args)]
 pub struct WishArgs {
@@ -321,6 +324,27 @@ fn metric(text: &str) -> Result<Metric, String> {
 }
 
 impl WishArgs {
+    /// The options as words of a command line, without those that have their default.
+    pub fn words(&self) -> Vec<String> {
+        let spare: Vec<String> = self.spare.iter().map(ToString::to_string).collect();
+        let spare = (!spare.is_empty()).then(|| spare.join(","));
+        let rtt = (self.rtt != DEFAULT_RTT_S).then(|| units::print_time_s(self.rtt));
+        let interfaces = self.interfaces.iter().map(|name| ("--if", Some(name.clone())));
+        [("--objective", self.objective.map(|objective| objective.name().to_owned()))]
+            .into_iter()
+            .chain(interfaces)
+            .chain([
+                ("--design", self.design.map(|design| design.name().to_owned())),
+                ("--rtt", rtt),
+                ("--mtu", self.mtu.map(|bytes| bytes.to_string())),
+                ("--spare", spare),
+                ("--plan", self.plan.as_ref().map(|path| path.display().to_string())),
+            ])
+            .filter_map(|(option, value)| Some([option.to_owned(), value?]))
+            .flatten()
+            .collect()
+    }
+
     /// The options in the form that the planner needs. `None` if the options name a plan (`--plan`) instead of an
     /// objective.
     pub fn wish(&self) -> Option<Wish> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 use netcliff_care::tuning;
 use netcliff_core::inspection::Objective;
-use netcliff_core::quote::is_unseen;
+use netcliff_core::quote::{is_unseen, shell_words};
 use netcliff_core::tuning::{PlanSheet, Proposal, in_short};
 use netcliff_host::files;
 use netcliff_host::inspect::Inspection;
@@ -84,7 +84,10 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     match form(args, &plan, &host)? {
         Some(text) => output::page(&text)?,
-        None => output::page(&report::terminal::plan(&plan.sheet(), output::style()))?,
+        None => {
+            let options = shell_words(args.wish.words().iter().map(String::as_str));
+            output::page(&report::terminal::plan(&plan.sheet(), Some(&options), output::style()))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -185,7 +188,7 @@ fn lock_and_left() -> anyhow::Result<(HostLock, ReplayReport)> {
     output::begin_measuring()?;
     let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
     for outcome in replayed.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
-        output::say(format!("netcliff: left by a run that died: {}", told(outcome)));
+        output::say(format!("netcliff: undoing what a killed run left: {}", told(outcome)));
     }
     tell_damaged(&replayed);
     Ok((lock, replayed))
@@ -294,7 +297,7 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Err(output::usage("no terminal to confirm: look at `netcliff tune plan`, then add --yes"));
     }
-    output::page(&report::terminal::plan(&plan.sheet(), output::style()))?;
+    output::page(&report::terminal::plan(&plan.sheet(), None, output::style()))?;
     output::say("Make these settings? [y/N]");
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
@@ -306,7 +309,7 @@ fn told(outcome: &UndoOutcome) -> String {
     let what = match &outcome.change {
         Change::SettingChanged { setting, old, .. } => format!("{setting} back to {}", in_short(old)),
         Change::SettingsAtRisk { interface, .. } => format!("settings of {interface} that another change had moved"),
-        other => format!("{other:?}"),
+        other => other.to_string(),
     };
     match (&outcome.error, &outcome.note) {
         (Some(error), _) => format!("{what}: not undone: {error}"),

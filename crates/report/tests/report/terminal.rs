@@ -189,7 +189,9 @@ fn an_effect_of_several_settings_is_told_once() {
         ],
         notes: Vec::new(),
     };
-    let page = terminal::plan(&sheet, PLAIN);
+    let page = terminal::plan(&sheet, Some("--objective throughput --if eth0"), PLAIN);
+    assert!(page.contains("  apply           netcliff tune apply --objective throughput --if eth0\n"), "{page}");
+    assert!(!terminal::plan(&sheet, None, PLAIN).contains("netcliff tune"));
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(words.matches("at most 136 -> 273").count(), 1, "{page}");

@@ -44,9 +44,9 @@ pub(super) fn channels(draft: &mut Draft<'_>, port: &Port) -> bool {
         return false;
     }
     draft.note(format!(
-        "{}: changing channels drops the link for a moment, resets the RSS table and makes other queues; their \
-         RSS, interrupts, XPS, RPS and NAPI are planned when they are there, by `tune apply` and `tune try` at once, after a file \
-         by another `tune plan`",
+        "{}: changing channels drops the link for a moment and resets the RSS table. `tune apply` and `tune try` then also plan \
+         RSS, interrupts, XPS, RPS and NAPI of the new queues. If you apply a plan from a file (--plan), run `tune plan` again \
+         after it",
         port.nic.name
     ));
     true

@@ -44,19 +44,20 @@ fn pressure(draft: &mut Draft<'_>) {
     // Counts since boot say nothing about a value that has been raised since.
     let counts = |pressure: Option<Pressure>, name: &str, default: u64| {
         let raised = draft.inspection.sysctl(name).is_some_and(|value| value > default);
-        pressure.filter(|pressure| pressure.rising || !raised).map(|pressure| pressure.count)
+        pressure.filter(|pressure| pressure.rising || !raised)
     };
+    let since = |pressure: &Pressure| if pressure.rising { "while netcliff watched" } else { "since boot" };
     let dropped = counts(rules::backlog_losses(draft.inspection), "net.core.netdev_max_backlog", DEFAULT_BACKLOG);
     let squeezed = counts(rules::squeezes(draft.inspection), "net.core.netdev_budget", DEFAULT_BUDGET);
     let doubled = |old: &str| old.parse::<u64>().map_or(old.to_owned(), |old| (old * 2).to_string());
     let sysctl_page = "Documentation/admin-guide/sysctl/net.rst";
     // A longer backlog lengthens the wait of delivered packets, so it is not proposed for latency.
     if let Some(dropped) = dropped.filter(|_| !draft.wants(Objective::Latency)) {
-        let reason = format!("packets were dropped at a CPU's backlog: {dropped}");
+        let reason = format!("{} packets dropped at CPU backlogs {}", dropped.count, since(&dropped));
         propose(draft, "net.core.netdev_max_backlog", doubled, &reason, sysctl_page);
     }
     if let Some(squeezed) = squeezed.filter(|_| draft.wants(Objective::Throughput)) {
-        let reason = format!("softirq rounds were cut short: {squeezed}");
+        let reason = format!("{} softirq rounds cut short {}", squeezed.count, since(&squeezed));
         propose(draft, "net.core.netdev_budget", doubled, &reason, sysctl_page);
         propose(draft, "net.core.netdev_budget_usecs", doubled, &reason, sysctl_page);
     }
