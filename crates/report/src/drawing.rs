@@ -50,6 +50,34 @@ impl NotHad {
 /// Largest number of curves that are named for one reason.
 const NAMED: usize = 3;
 
+/// Largest number of published values of one verdict that [`Drawing::answer`] names by their labels.
+const LABELLED: usize = 2;
+
+/// Whether the curves reproduce a published value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reproduced {
+    /// Every comparison holds.
+    Yes,
+    /// Comparisons with some curves or engines hold, with others not.
+    Partly,
+    /// No comparison holds.
+    No,
+    /// There is no comparison, or the value has no tolerance.
+    Open,
+}
+
+impl Reproduced {
+    fn of(checks: &[Check]) -> Self {
+        let has = |wanted: bool| checks.iter().any(|check| check.within == Some(wanted));
+        match (has(true), has(false)) {
+            (true, false) => Self::Yes,
+            (true, true) => Self::Partly,
+            (false, true) => Self::No,
+            (false, false) => Self::Open,
+        }
+    }
+}
+
 /// The meaning of "not certain" after a comparison.
 pub const NOT_CERTAIN: &str = "Not certain: the confidence interval of the value crosses an end of the accepted range.";
 
@@ -183,6 +211,44 @@ impl Drawing {
         self
     }
 
+    /// How many published values the curves reproduce, and the numbers of the others: `6 of 7 published values are
+    /// reproduced. Not reproduced: number 6 (LABEL).` `None` without published values.
+    pub fn answer(&self) -> Option<String> {
+        if self.marks.is_empty() {
+            return None;
+        }
+        let checks: Vec<Vec<Check>> = self.marks.iter().map(|mark| self.checks(mark)).collect();
+        let is = |at: usize, wanted: Reproduced| Reproduced::of(&checks[at]) == wanted;
+        let all = self.marks.len();
+        let reproduced = (0..all).filter(|at| is(*at, Reproduced::Yes)).count();
+        let (noun, verb) = (if all == 1 { "value" } else { "values" }, if reproduced == 1 { "is" } else { "are" });
+        let mut sentences = vec![format!("{reproduced} of {all} published {noun} {verb} reproduced.")];
+        let unsure = |at: usize| checks[at].iter().any(|check| check.sure == Some(false));
+        let groups: [(&str, Vec<usize>); 4] = [
+            ("Not reproduced", (0..all).filter(|at| is(*at, Reproduced::No)).collect()),
+            ("Reproduced by some curves or engines only", (0..all).filter(|at| is(*at, Reproduced::Partly)).collect()),
+            ("Without a verdict", (0..all).filter(|at| is(*at, Reproduced::Open)).collect()),
+            ("Not certain", (0..all).filter(|at| unsure(*at)).collect()),
+        ];
+        for (verdict, marks) in groups.into_iter().filter(|(_, marks)| !marks.is_empty()) {
+            let labelled = |at: &usize| format!("number {} ({})", at + 1, self.marks[*at].label);
+            let marks = if marks.len() <= LABELLED {
+                marks.iter().map(labelled).collect::<Vec<_>>().join(", ")
+            } else {
+                let numbers: Vec<String> = marks.iter().map(|at| (at + 1).to_string()).collect();
+                format!("numbers {}", numbers.join(", "))
+            };
+            sentences.push(format!("{verdict}: {marks}."));
+        }
+        Some(sentences.join(" "))
+    }
+
+    /// Where the fidelity of the model is set, if a point has no value for want of another one.
+    pub fn fidelity_hint(&self) -> Option<&'static str> {
+        let wants = self.not_had.iter().any(|one| one.why.contains("fidelity "));
+        wants.then_some("The experiment file sets the fidelity: fidelity = [\"paper\", \"exact\"] computes both.")
+    }
+
     /// Why [`Self::checks`] has no comparison for a mark.
     pub fn not_compared(&self, mark: &Mark) -> String {
         let setting = |curve: &str| curve.split(' ').next().map(|key| format!("{key}:"));
@@ -206,8 +272,8 @@ impl Drawing {
         mark.of.as_ref().map_or((&self.axes.y.name, unit(&self.axes.y)), |of| (&of.name, Unit::of(of.dimension)))
     }
 
-    /// A mark's claim as text: `offered load 127 kpps, throughput 127 kpps`, `goodput of mtu 9000 over that of mtu
-    /// 1500: at least 1.1`.
+    /// A mark's claim as text: `offered load 127 kpps, throughput 127 kpps`, `goodput of mtu 9000 divided by that of
+    /// mtu 1500: at least 1.1`.
     pub fn place(&self, mark: &Mark) -> String {
         let (name, up) = self.about(mark);
         let along = |x: f64| format::quantity(x, unit(&self.axes.x));
@@ -218,10 +284,10 @@ impl Drawing {
             };
             let on = mark.on.as_ref().map_or("", |(on, _)| on.as_str());
             let against = match than.curve == on {
-                true => than.x.map_or_else(|| "its highest".to_owned(), |x| format!("at {}", along(x))),
-                false => point(&than.curve, than.x),
+                true => than.x.map_or_else(|| "its highest".to_owned(), |x| format!("that at {}", along(x))),
+                false => format!("that of {}", point(&than.curve, than.x)),
             };
-            let (word, unit) = if than.is_ratio { ("over", Unit::Number) } else { ("less", up) };
+            let (word, unit) = if than.is_ratio { ("divided by", Unit::Number) } else { ("minus", up) };
             return format!("{name} of {} {word} {against}: {}", point(on, mark.x), ends(than.range, unit));
         }
         let x = mark.x.map(|x| format!("{} {}", self.axes.x.name, along(x)));
@@ -234,7 +300,13 @@ impl Drawing {
             (None, Some(inside)) => Some(format!("{name} {inside}")),
             (None, None) => None,
         };
-        let bound = mark.of_bound.map(|range| format!("of the bound {}", ends(range, Unit::Number)));
+        let bound = mark.of_bound.map(|(low, high)| {
+            // The stated value must not exceed the curve.
+            let range = ends((low, high.min(1.0)), Unit::Number);
+            let on = mark.on.as_ref().map_or("", |(on, _)| on.as_str());
+            let of = if mark.x.is_some() { "that" } else { "the highest" };
+            format!("which must be {range} times {of} of {on}")
+        });
         x.into_iter().chain(y).chain(bound).collect::<Vec<_>>().join(", ")
     }
 
@@ -249,12 +321,14 @@ impl Drawing {
         format!("{}{tolerance}", self.place(mark))
     }
 
-    /// The value that is compared, without a verdict: `model (paper) 126 kpps, -0.62 %`.
+    /// The value that is compared, without a verdict: `model (paper) 126 kpps (-0.62 %)`; of an upper bound
+    /// `model (paper) highest 127 kpps, ratio 0.945`, the ratio of the stated value to it.
     pub fn value(&self, mark: &Mark, check: &Check) -> String {
         let curve = check.curve.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         let who = check.answerer.map(|answerer| format!("{answerer} ")).unwrap_or_default();
         let (_, up) = self.about(mark);
         let (place, unit) = match check.of {
+            Compared::Bound if mark.x.is_none() => ("highest ", up),
             Compared::Value | Compared::Bound => ("", up),
             Compared::Steepest => ("steepest at ", unit(&self.axes.x)),
             Compared::Leaves => ("apart from ", unit(&self.axes.x)),
@@ -268,21 +342,24 @@ impl Drawing {
         };
         let shown = check.interval.filter(|_| matches!(check.of, Compared::Ratio | Compared::Difference));
         let interval = shown.map(|(low, high)| format!(" ({} to {})", number(low), number(high))).unwrap_or_default();
-        let error = check.error.map(|error| format!(" ({})", format::signed(error, Unit::Share))).unwrap_or_default();
-        format!("{curve}{who}{place}{}{interval}{error}", number(check.value))
+        let against = match (check.of, mark.y) {
+            (Compared::Bound, Some(stated)) => {
+                Some(format!(", ratio {}", format::quantity(stated / check.value, Unit::Number)))
+            }
+            _ => check.error.map(|error| format!(" ({})", format::signed(error, Unit::Share))),
+        };
+        format!("{curve}{who}{place}{}{interval}{}", number(check.value), against.unwrap_or_default())
     }
 
     /// A comparison in words: `model (paper) 126 kpps (-0.62 %), within the tolerance`.
     pub fn compared(&self, mark: &Mark, check: &Check) -> String {
-        let stated = mark.than.is_some() || mark.y.is_none() && mark.interval.is_some();
-        let verdict = match (check.of, check.within) {
-            (Compared::Bound, Some(true)) => ", stated value within the bound",
-            (Compared::Bound, Some(false)) => ", stated value ABOVE the bound, or too far below it",
-            (_, Some(true)) if stated => ", as stated",
-            (_, Some(false)) if stated => ", NOT as stated",
-            (_, Some(true)) => ", within the tolerance",
-            (_, Some(false)) => ", OUTSIDE the tolerance",
-            (_, None) => ", no tolerance stated",
+        let stated = mark.bound || mark.than.is_some() || mark.y.is_none() && mark.interval.is_some();
+        let verdict = match check.within {
+            Some(true) if stated => ", as stated",
+            Some(false) if stated => ", NOT as stated",
+            Some(true) => ", within the tolerance",
+            Some(false) => ", OUTSIDE the tolerance",
+            None => ", no tolerance stated",
         };
         let unsure = if check.sure == Some(false) { " (not certain)" } else { "" };
         let why = mark.differs.as_ref().filter(|_| check.within == Some(false));

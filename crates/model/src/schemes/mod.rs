@@ -131,7 +131,7 @@ pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Resu
             if napi.moderation.is_on() { Ok(()) } else { phases_only(scheme, service) }
         }
         Scheme::Napi2007 { .. } if fidelity != Fidelity::Exact => {
-            Err("the paper has no formula for napi-2007: use fidelity exact".to_owned())
+            Err("the paper has no formula for the scheme napi-2007: use fidelity exact".to_owned())
         }
         Scheme::Napi2007(scheme) if scheme.quota > napi_2007::LARGEST_QUOTA => Err(format!(
             "napi-2007 is solved for quotas up to {}, not {}: use the simulator",

@@ -30,6 +30,7 @@ fn body(drawing: &Drawing) -> Markup {
             @if drawing.partial {
                 p.banner role="status" { strong { "Partial." } " The run was stopped early. Results up to then are shown." }
             }
+            @if let Some(answer) = drawing.answer() { p { strong { (answer) } } }
         }
         main {
             (figure(&svg::experiment::plot(drawing, "figure"), false))
@@ -64,7 +65,7 @@ fn stated(drawing: &Drawing) -> Markup {
         @if !drawing.marks.is_empty() {
             section #stated {
                 h2 { "Published values" }
-                p.note { "Diamonds and dashed lines of the figure, with their numbers. In brackets: the relative error, or the interval." }
+                p.note { "Diamonds and dashed lines of the figure, with their numbers; ratios, differences, ranges and values of other figures are not drawn. In brackets: the relative error, or the interval." }
                 @if unsure { p.note { (NOT_CERTAIN) } }
                 (stack(&["number in the figure", "published", "computed or measured here", "source"], drawing.marks.iter().enumerate().map(row)))
             }
@@ -78,6 +79,7 @@ fn not_had(drawing: &Drawing) -> Markup {
             section #not-had {
                 h2 { "Points without a value" }
                 ul { @for reason in NotHad::by_reason(&drawing.not_had) { li { (reason) } } }
+                @if let Some(hint) = drawing.fidelity_hint() { p.note { (hint) } }
             }
         }
     }

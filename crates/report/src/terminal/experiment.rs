@@ -13,14 +13,20 @@ const VALUES: usize = 4;
 /// Width of a value and of a curve's name.
 const VALUE: usize = 12;
 const NAME: usize = 30;
+/// Where the intervals are, which the table has no room for.
+const INTERVALS: &str = "Confidence intervals of the values: --html or --csv.";
 
-/// The whole page as lines of at most `style.width` columns, ending in a newline: configuration, plot, a few values
-/// of each curve, the reference values with the distance of each curve from them, points without a value.
+/// The whole page as lines of at most `style.width` columns, ending in a newline: how many published values are
+/// reproduced, configuration, plot, a few values of each curve, the published values with the distance of each curve
+/// from them, points without a value.
 pub fn experiment(drawing: &Drawing, style: Style) -> String {
     let mut page = Page::new(style);
     page.paragraph(0, Tone::Strong, &drawing.title);
     if drawing.partial {
         page.paragraph(0, Tone::Alarm, "PARTIAL: stopped early. Results up to then are shown; --resume continues.");
+    }
+    if let Some(answer) = drawing.answer() {
+        page.paragraph(0, Tone::Plain, &answer);
     }
     for (name, fact) in &drawing.asked {
         page.fact(name, fact);
@@ -35,6 +41,9 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     if !drawing.not_had.is_empty() {
         page.heading("POINTS WITHOUT A VALUE");
         NotHad::by_reason(&drawing.not_had).iter().for_each(|reason| page.item("- ", reason));
+        if let Some(hint) = drawing.fidelity_hint() {
+            page.paragraph(2, Tone::Faint, hint);
+        }
     }
     page.finish()
 }
@@ -54,6 +63,9 @@ fn legend(drawing: &Drawing) -> String {
     }
     if drawn().any(|mark| mark.y.is_none()) {
         text += &format!(", at the top edge if it has no {}", drawing.axes.y.name);
+    }
+    if drawn().next().is_some() && drawing.marks.iter().any(|mark| !mark.is_drawn()) {
+        text += ". Ratios, differences, ranges and values of other figures have no digit";
     }
     text + "."
 }
@@ -90,10 +102,13 @@ fn values(page: &mut Page, drawing: &Drawing) {
         return page.paragraph(2, Tone::Plain, "No point has a value.");
     }
     page.block(&lines.join("\n"));
-    let engines = drawing.engines();
-    if !engines.is_empty() {
+    let mut notes = drawing.engines();
+    if drawing.curves.iter().flat_map(|curve| &curve.dots).any(|dot| dot.y.interval.is_some()) {
+        notes.push(INTERVALS.to_owned());
+    }
+    if !notes.is_empty() {
         page.lines(std::iter::once(String::new()));
-        engines.iter().for_each(|line| page.paragraph(2, Tone::Faint, line));
+        notes.iter().for_each(|line| page.paragraph(2, Tone::Faint, line));
     }
 }
 

@@ -152,6 +152,36 @@ fn the_terminal_shows_curves_marks_and_what_was_not_had() {
     assert!(!narrow.contains('└'), "no plot where there is no room for it");
 }
 
+/// The page begins with what is reproduced; a bound names its curve and the ratio to it.
+#[test]
+fn a_page_begins_with_what_is_reproduced_and_a_bound_names_its_curve() {
+    let bound = Mark {
+        bound: true,
+        of_bound: Some((0.9, 1.0)),
+        on: Some(("NAPI polling".to_owned(), None)),
+        ..mark(None, Some(140e3), "switching point", None)
+    };
+    let lower = Mark { x: Some(300e3), y: Some(170e3), ..bound.clone() };
+    let drawing = Drawing { marks: vec![bound.clone(), lower.clone()], ..drawing() };
+    assert_eq!(
+        drawing.claim(&bound),
+        "throughput 140 kpps, which must be 0.900 to 1.00 times the highest of NAPI polling"
+    );
+    assert_eq!(
+        drawing.claim(&lower),
+        "offered load 300 kpps, throughput 170 kpps, which must be 0.900 to 1.00 times that of NAPI polling"
+    );
+    let compared = |mark: &Mark| -> Vec<String> {
+        drawing.checks(mark).iter().map(|check| drawing.compared(mark, check)).collect()
+    };
+    assert_eq!(compared(&bound), ["NAPI polling: sim highest 150 kpps, ratio 0.933, as stated"]);
+    assert_eq!(compared(&lower), ["NAPI polling: sim 150 kpps, ratio 1.13, NOT as stated"]);
+    let answer = "1 of 2 published values is reproduced. Not reproduced: number 2 (switching point).";
+    assert_eq!(drawing.answer().as_deref(), Some(answer));
+    assert!(html::experiment(&drawing).contains(answer));
+    assert_eq!(Drawing { marks: Vec::new(), ..drawing }.answer(), None);
+}
+
 #[test]
 fn an_axis_ends_where_it_is_told() {
     let mut drawing = drawing();
