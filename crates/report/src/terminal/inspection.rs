@@ -8,6 +8,10 @@ use super::page::{Page, Tone};
 /// Sentence that is printed even if other parts are left out.
 const NOT_ROOT: &str = "not root: what only root may read is left out";
 
+/// How long the commands of remarks have an effect.
+const UNTIL_REBOOT: &str = "What `do` sets lasts until the next reboot; `netcliff tune plan --help` shows how to make \
+                            settings permanent.";
+
 /// The page: a line with the number of remarks, each remark, facts along the path of a packet, facts that could not be
 /// read.
 pub fn inspection(sheet: &Sheet, style: Style) -> String {
@@ -54,6 +58,9 @@ fn found(sheet: &Sheet, style: Style) -> Page {
         page.paragraph(2, Tone::Plain, "-");
     }
     sheet.remarks.iter().for_each(|one| remark(&mut page, one));
+    if sheet.remarks.iter().any(|one| !one.commands.is_empty()) {
+        page.paragraph(2, Tone::Faint, UNTIL_REBOOT);
+    }
     page
 }
 

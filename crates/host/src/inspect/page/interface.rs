@@ -71,7 +71,7 @@ fn bus(port: &Port) -> Option<String> {
 
 fn link(port: &Port) -> String {
     let nic = &port.nic;
-    let state = if nic.up { nic.operational_state.as_deref().unwrap_or("up") } else { "down" };
+    let state = if nic.up { nic.operational_state.as_deref().unwrap_or("up") } else { "administratively down" };
     let speed = port.link_bps().map_or("speed not reported".to_owned(), print_bps);
     let supported = nic.speed_supported_mbps.filter(|can| nic.speed_mbps.is_some_and(|has| has < *can));
     let supported = supported.map(|mbps| format!(" of {}", print_bps(f64::from(mbps) * 1e6))).unwrap_or_default();

@@ -49,6 +49,11 @@ fn told(growth: Option<(u64, f64)>, since_boot: u64) -> String {
     }
 }
 
+/// The end of a remark about a counter that may be old.
+fn advice(rising: bool) -> &'static str {
+    if rising { "" } else { "; act only if the count grows" }
+}
+
 fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
     let name = &port.nic.name;
     // Drivers report one loss under several names, so the largest count is taken, not the sum.
@@ -66,7 +71,7 @@ fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
         _ => vec![format!("netcliff tune plan --objective throughput --if={}", shell(name))],
     };
     let severity = if rising { Severity::Fault } else { Severity::Note };
-    seen(severity, format!("packets lost at the ring: {}", told(grown, total)), more)
+    seen(severity, format!("packets lost at the ring: {}{}", told(grown, total), advice(rising)), more)
 }
 
 /// A softnet counter summed over the CPUs: its value since boot, its growth, and the CPUs.
@@ -125,9 +130,10 @@ fn softnet(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     seen(
         if rising { Severity::Fault } else { Severity::Note },
         format!(
-            "packets lost at the backlog: {} (CPU {}; netdev_max_backlog {backlog})",
+            "packets lost at the backlog, all interfaces: {} (CPU {}; netdev_max_backlog {backlog}){}",
             told(grown, total),
-            crate::procfs::list_of_cpus(&cpus)
+            crate::procfs::list_of_cpus(&cpus),
+            advice(rising)
         ),
         [format!("sysctl -w net.core.netdev_max_backlog={}", backlog * 2)],
     )
@@ -155,9 +161,11 @@ fn squeeze(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     seen(
         if rising { Severity::Warning } else { Severity::Note },
         format!(
-            "softirq rounds cut short: {} ({}; limits of a round: {budget} packets, {usecs} us{binds})",
+            "softirq rounds cut short, all interfaces: {} ({}; limits of a round: {budget} packets, {usecs} us{binds})\
+             {}",
             told(grown, total),
             count(cpus.len(), "CPU"),
+            advice(rising),
         ),
         remedies.into_iter().flatten(),
     )

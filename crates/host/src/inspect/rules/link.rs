@@ -1,4 +1,4 @@
-//! Checks the cable, the slot, and the size of frames.
+//! Checks the link, the slot, and the size of frames.
 
 use super::{Aim, Look, Rule, Seen, seen};
 use crate::inspect::{Inspection, Port};
@@ -10,7 +10,16 @@ const GAP_BYTES: f64 = 20.0;
 /// Longest frame of a usual network, with FCS (bytes): the slot's overhead is smallest for it.
 const FRAME_BYTES: f64 = 1518.0;
 
+/// Operational states in which an interface that is administratively up carries nothing.
+const CARRIES_NOTHING: [&str; 3] = ["not-present", "down", "lower-layer-down"];
+
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "link-down",
+        why: "without a link the interface neither receives nor sends packets",
+        source: "RFC 2863 (ifAdminStatus, ifOperStatus); Documentation/networking/operstates.rst",
+        look: Look::Port(down),
+    },
     Rule {
         id: "link-speed",
         why: "the link runs slower than the device supports: by the cable, the port of the far end or what an end advertises",
@@ -40,6 +49,28 @@ pub(super) const RULES: &[Rule] = &[
 
 fn is_made_up(port: &Port) -> bool {
     port.nic.driver.as_deref().is_some_and(is_paravirtual)
+}
+
+/// A link that is down is a warning if the page is about this interface only; among several it may be a spare one.
+fn down(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
+    let (nic, name) = (&port.nic, shell(&port.nic.name));
+    let severity = if inspection.main_ports().len() == 1 { Severity::Warning } else { Severity::Note };
+    if !nic.up {
+        return seen(severity, "the link is administratively down", [format!("ip link set dev {name} up")]);
+    }
+    let state = nic.operational_state.as_deref().filter(|state| CARRIES_NOTHING.contains(state))?;
+    if let Some(far) = port.far_end.as_ref().filter(|far| !far.is_up) {
+        return seen(
+            severity,
+            format!("the far end of the veth pair, {} in netns {}, is administratively down", far.name, far.netns),
+            [format!("ip link set dev {} up  # in netns {}", shell(&far.name), far.netns)],
+        );
+    }
+    let look = match nic.is_physical() {
+        true => format!("ethtool {name}  # look at the cable, its plugs and the port of the far end"),
+        false => format!("ip -d link show dev {name}  # look at the interfaces that it depends on"),
+    };
+    seen(severity, format!("no carrier (operational state {state})"), [look])
 }
 
 fn speed(_: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {

@@ -9,6 +9,7 @@ use netcliff_host::inspect::{
     Inspection, ProgramMemory, page,
     rules::{self, Aim},
 };
+use netcliff_host::spaces::FarEnd;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -61,6 +62,33 @@ fn every_rule_is_documented_and_named_once() {
     }
     let (_, rows) = page.split_once("\n## Rules\n").expect("the table of rules");
     assert_eq!(rows.matches("\n| `").count(), ids.len(), "docs/inspect.md has a row without a rule");
+}
+
+/// Only the interface that the page is about has a warning: one of several without a link may be a spare one.
+#[test]
+fn link_down() {
+    let unplugged = base().nic("eth0", "/operational_state", "down");
+    triggers("link-down", Severity::Note, &unplugged, Aim::default(), &["no carrier", "ethtool eth0", "cable"]);
+    silent("link-down", &base().nic("eth0", "/operational_state", "unknown"), Aim::default());
+    // An interface that is down is not on a page with others.
+    let off = base().nic("eth0", "/up", false);
+    silent("link-down", &off, Aim::default());
+    let of_eth0 = |overlay: &Overlay, far_end: Option<FarEnd>| {
+        let mut host = Inspection::of_capture(overlay.lay().path()).unwrap();
+        host.only("eth0").unwrap();
+        host.ports[0].far_end = far_end;
+        let all = rules::check(&host, &Aim::default());
+        all.into_iter().find(|remark| remark.rule == "link-down").expect("a remark")
+    };
+    let remark = of_eth0(&off, None);
+    assert_eq!((remark.severity, remark.commands[0].as_str()), (Severity::Warning, "ip link set dev eth0 up"));
+    assert_eq!(remark.evidence, "the link is administratively down");
+    assert_eq!(of_eth0(&unplugged, None).severity, Severity::Warning);
+    let far = FarEnd { netns: "b".into(), name: "vb0".into(), mtu_bytes: 1500, is_up: false };
+    let veth = base().nic("eth0", "/operational_state", "lower-layer-down");
+    let remark = of_eth0(&veth, Some(far));
+    assert_eq!(remark.evidence, "the far end of the veth pair, vb0 in netns b, is administratively down");
+    assert_eq!(remark.commands, ["ip link set dev vb0 up  # in netns b"]);
 }
 
 #[test]
@@ -333,7 +361,8 @@ fn ring_drops() {
     triggers("ring-drops", Severity::Fault, &rising, Aim::default(), &["25 in 1.0 s", "ethtool -G eth0 rx 4096"]);
     // One packet in a hundred was lost since boot, none while watching.
     let past = base().file(file, "20000\n").file(&format!("later/{file}"), "20000\n");
-    triggers("ring-drops", Severity::Note, &past, Aim::default(), &["20000 since boot, none in the last"]);
+    let says = ["20000 since boot, none in the last", "act only if the count grows"];
+    triggers("ring-drops", Severity::Note, &past, Aim::default(), &says);
     silent("ring-drops", &base().file(file, "10\n").file(&format!("later/{file}"), "10\n"), Aim::default());
 }
 
