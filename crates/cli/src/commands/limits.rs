@@ -201,7 +201,11 @@ fn asked(
         }
         false => String::new(),
     };
-    say("bus", (system.bus != Bus::None).then(|| format!("{}{typically}", system.bus)));
+    let batch = match system.bus {
+        Bus::Pcie(pcie) => format!(" (batch: {} descriptors of received frames a transfer)", pcie.batch),
+        _ => String::new(),
+    };
+    say("bus", (system.bus != Bus::None).then(|| format!("{}{batch}{typically}", system.bus)));
     let copies = match args.copies {
         1 => "1 copy".to_owned(),
         copies => format!("{copies} copies"),

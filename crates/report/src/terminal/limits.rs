@@ -57,7 +57,7 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
         page.paragraph(2, Tone::Faint, SUMMED);
     }
     if !roofline.unknown.is_empty() {
-        page.heading("UNKNOWN PARTS, WHICH GIVE NO BOUND");
+        page.heading("NOT INCLUDED");
         roofline.unknown.iter().for_each(|what| page.item("- ", what));
     }
     page
@@ -180,8 +180,11 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
     if rows().any(ranges) {
         return page.block(&ranged(rows(), &known));
     }
-    let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();
-    let mut lines = vec![format!("  {:<5}{:>CELL$}{:>12} {:<10}{head}", "frame", "packets", "frame bits", "bound by")];
+    let heads = heads(&known);
+    let mut lines = vec![
+        format!("  {:<5}{:>CELL$}{:>12} {:<10}{}", "", "", "", "", heads[0]),
+        format!("  {:<5}{:>CELL$}{:>12} {:<10}{}", "frame", "packets", "frame bits", "bound by", heads[1]),
+    ];
     for row in rows() {
         let cells: String = known.iter().map(|part| format!("{:>CELL$}", rate(row, part))).collect();
         let [pps, bps] = [Unit::Pps, Unit::Bps].map(|unit| range(row, unit));
@@ -194,8 +197,13 @@ fn table(page: &mut Page, roofline: &Roofline, offloads: &[Offload], heading: &s
 /// bottleneck is for the upper end.
 fn ranged<'a>(rows: impl Iterator<Item = &'a RoofRow>, known: &[&str]) -> String {
     let known: Vec<&str> = known.iter().copied().filter(|part| *part != CPU).collect();
-    let head: String = known.iter().map(|part| format!("{part:>CELL$}")).collect();
-    let mut lines = vec![format!(" {:<5}{:>15}{:>18} {:<10}{head}", "frame", "packets", "frame bits", "bound by")];
+    let heads = heads(&known);
+    let mut lines = vec![
+        format!(" {:<5}{:>15}{:>18} {:<10}{}", "", "", "", "", heads[0]),
+        format!(" {:<5}{:>15}{:>18} {:<10}{}", "frame", "packets", "frame bits", "bound by", heads[1]),
+    ];
+    // Without parts of their own columns the first line is blank.
+    lines.retain(|line| !line.trim().is_empty());
     for row in rows {
         let cells: String = known.iter().map(|part| format!("{:>CELL$}", rate(row, part))).collect();
         let [pps, bps] = [Unit::Pps, Unit::Bps].map(|unit| range(row, unit));
@@ -203,6 +211,12 @@ fn ranged<'a>(rows: impl Iterator<Item = &'a RoofRow>, known: &[&str]) -> String
         lines.push(format!(" {:<5}{pps:>15}{bps:>18} {binding:<10}{cells}", size(row)));
     }
     lines.join("\n")
+}
+
+/// The two lines above the columns of the parts' own bounds: `bound of`, `link`.
+fn heads(parts: &[&str]) -> [String; 2] {
+    let over = parts.iter().map(|_| format!("{:>CELL$}", "bound of")).collect();
+    [over, parts.iter().map(|part| format!("{part:>CELL$}")).collect()]
 }
 
 /// `104-186 kpps`: both ends in the unit of the upper one.
