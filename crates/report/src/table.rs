@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use netcliff_core::host::Preset;
 use netcliff_core::note::Note;
 use netcliff_core::queues::Role;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
 use netcliff_core::{
-    Analysis, ApplicationOutcome, EngineKind, Figure, Latency, Load, Outcome, Point, QueueOutcome, Record,
+    Analysis, ApplicationOutcome, EngineKind, Figure, Host, Latency, Load, Outcome, Point, QueueOutcome, Record,
 };
 
 use crate::Style;
@@ -89,6 +90,16 @@ const WHOLE: &[Column] = &[
     ("wait for completion", Unit::Seconds, |o| o.transmitted?.waiting_s),
 ];
 
+/// Start of a note that warns of a value which is probably a mistake.
+const WARNING: &str = "warning: ";
+
+/// CPU shares of [`WHOLE`] that are 0 only because the host's preset does not know their cost.
+fn unknown_shares(host: &Host) -> Vec<&'static str> {
+    let is_whole = Preset::named(&host.name).is_some_and(|preset| preset.is_whole);
+    let costs = [("CPU interrupt", host.interrupt_s + host.mask_s), ("CPU poll", host.poll_s)];
+    costs.into_iter().filter(|(_, cost_s)| is_whole && *cost_s == 0.0).map(|(name, _)| name).collect()
+}
+
 fn latency(outcome: &Outcome) -> Option<Latency> {
     outcome.latency_s
 }
@@ -140,17 +151,20 @@ pub fn analysis(analysis: &Analysis, style: Style) -> String {
 fn list(records: &[Record], style: Style) -> String {
     let (shared, telling): (Vec<&Fact>, Vec<&Fact>) =
         LONG.iter().partition(|(_, get)| records.iter().all(|record| get(record) == get(&records[0])));
-    let mut text = several(records).map_or(String::new(), |answer| wrapped(&answer, style) + "\n");
+    let (warnings, notes): (Vec<String>, Vec<String>) =
+        notes(records).into_iter().partition(|line| line.starts_with("warning"));
+    let above: Vec<String> = several(records).into_iter().chain(warnings).map(|line| wrapped(&line, style)).collect();
+    let mut text = if above.is_empty() { String::new() } else { above.concat() + "\n" };
     text.push_str(&facts(&shared, &records[0]));
     for group in records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))) {
         text.push_str(&format!("\n{}{}", facts(&telling, &group[0]), lines(&brief(group, style))));
     }
-    notes(records).iter().for_each(|note| text.push_str(&wrapped(note, style)));
+    notes.iter().for_each(|note| text.push_str(&wrapped(note, style)));
     text
 }
 
-/// Each note once, in the order of the records, with the loads that have it unless all records have it. Notes on full
-/// polls become the one with the highest values.
+/// Each note once, in the order of the records, with the loads that have it unless all records have it. A warning
+/// begins with "warning", any other note with "note". Notes on full polls become the one with the highest values.
 fn notes(records: &[Record]) -> Vec<String> {
     let all = || records.iter().flat_map(|record| &record.outcome.notes);
     let sentence = |note: &Note| {
@@ -166,13 +180,14 @@ fn notes(records: &[Record]) -> Vec<String> {
         record.outcome.notes.iter().map(|note| (sentence(note), load(record))).collect()
     };
     let line = |(note, mut loads): (String, Vec<String>)| {
+        let (kind, note) = note.strip_prefix(WARNING).map_or(("note", note.as_str()), |text| ("warning", text));
         if loads.len() == records.len() {
-            return format!("note: {note}");
+            return format!("{kind}: {note}");
         }
         // Records of several schemes have the same loads, in their order.
         let mut seen = HashSet::new();
         loads.retain(|load| seen.insert(load.clone()));
-        format!("note, at {}: {note}", loads.join(", "))
+        format!("{kind}, at {}: {note}", loads.join(", "))
     };
     grouped(records.iter().flat_map(noted)).into_iter().map(line).collect()
 }
@@ -308,7 +323,7 @@ fn end_of_latency(name: &str) -> String {
 fn method_of_cpu(name: &str) -> String {
     let method = match name {
         "simulated" => name.to_owned(),
-        "exact" => "computed without approximation".to_owned(),
+        "exact" => "computed exactly".to_owned(),
         "approximate" => "approximate (see the notes)".to_owned(),
         meter => format!("measured ({meter})"),
     };
@@ -343,33 +358,52 @@ fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
 fn outcome(record: &Record, style: Style) -> String {
     let all: Vec<&Fact> = SHORT.iter().chain([&BITS]).chain(LONG).collect();
     let mut table = empty(style);
+    let unknown = unknown_shares(&record.point.host);
     for (name, unit, get) in WHOLE {
         if let Some(figure) = get(&record.outcome) {
-            table.add_row([(*name).to_owned(), format::figure(&figure, *unit)]);
+            let value = if unknown.contains(name) { "-".to_owned() } else { format::figure(&figure, *unit) };
+            table.add_row([(*name).to_owned(), value]);
         }
     }
-    let answer = wrapped(&answer(record), style);
+    let (warnings, notes): (Vec<String>, Vec<String>) =
+        record.outcome.notes.iter().map(ToString::to_string).partition(|note| note.starts_with(WARNING));
+    let answer: String = [answer(record)].iter().chain(&warnings).map(|line| wrapped(line, style)).collect();
     let mut text = format!("{answer}\n{}\n{}", facts(&all, record), lines(&table));
     text.push_str(&applications(&record.outcome.applications, style));
     text.push_str(&queues(&record.outcome.queues, style));
     text.push('\n');
-    // A measured latency begins where the method of the trial begins it.
-    let from = if record.engine == EngineKind::Wire { "" } else { "from arrival " };
-    let latency = record.outcome.latency_to.as_deref().map(|to| format!("{from}{}", end_of_latency(to)));
     for (name, fact) in [
-        ("latency", &latency),
+        ("latency", &meaning_of_latency(record)),
         ("CPU", &record.outcome.cpu_method.as_deref().map(method_of_cpu)),
         ("seed", &record.provenance.seed.map(|seed| seed.to_string())),
         ("fingerprint", &record.provenance.fingerprint_id),
     ] {
         if let Some(fact) = fact {
-            text.push_str(&format!("{name:<11} {fact}\n"));
+            let fact = format::lines(fact, style.width, &format!("{name:<11} "), &" ".repeat(12));
+            text.push_str(&(fact.join("\n") + "\n"));
         }
     }
-    for note in &record.outcome.notes {
+    for note in &notes {
         text.push_str(&wrapped(&format!("note: {note}"), style));
     }
     text
+}
+
+/// From where to where the latency of a record is, and whether it includes pauses of the CPU.
+fn meaning_of_latency(record: &Record) -> Option<String> {
+    let to = end_of_latency(record.outcome.latency_to.as_deref()?);
+    // A measured latency begins where the method of the trial begins it.
+    if record.engine == EngineKind::Wire {
+        return Some(to);
+    }
+    let has_done = latency(&record.outcome).is_some_and(|latency| latency.done_mean.is_some());
+    let done = if has_done { "; \"application done\": until it has processed the packet" } else { "" };
+    let pauses = match (record.point.host.pauses(), record.point.host.name.as_str()) {
+        (Some(_), _) => "; pauses of the CPU are included",
+        (None, "calibrated") => "; pauses of the CPU from outside are left out",
+        (None, _) => "",
+    };
+    Some(format!("from arrival {to}{done}{pauses}"))
 }
 
 fn facts(facts: &[&Fact], record: &Record) -> String {

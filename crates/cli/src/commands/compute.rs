@@ -179,7 +179,9 @@ pub(super) fn recorded(
     let store = if args.save || store_args.db.is_some() { Some(open_store(store_args)?) } else { None };
     let run = store.as_ref().map(|s| s.begin(kind, &provenance.command, provenance.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run);
-    let answered = evaluate(engine, points, provenance, kept, json);
+    // A page for people has the warnings itself.
+    let warns = args.json || output::to_stdout(&args.csv);
+    let answered = evaluate(engine, points, provenance, kept, Printed { json, warns });
     if let Some((store, run)) = kept {
         // A run that failed is over as well; its failure is the error to report.
         let finished = store.finish(run, answered.is_err(), None);
@@ -212,13 +214,22 @@ fn together(
     })
 }
 
+/// What is printed while the points are evaluated.
+#[derive(Clone, Copy)]
+struct Printed {
+    /// Records, as JSON.
+    json: bool,
+    /// Warnings, each once.
+    warns: bool,
+}
+
 /// Evaluates all points in order. Stores each record at once, and prints it as JSON or returns it.
 fn evaluate(
     engine: &(dyn Engine + Sync),
     points: Vec<Point>,
     provenance: &Provenance,
     kept: Option<(&Store, i64)>,
-    json: bool,
+    printed: Printed,
 ) -> anyhow::Result<Vec<Record>> {
     let (mut records, mut warned) = (Vec::new(), Vec::new());
     let mut loads = Progressing::loads("computing", points.len());
@@ -229,7 +240,7 @@ fn evaluate(
         answered.next()
     }) {
         let outcome = outcome.map_err(explain)?;
-        for note in outcome.notes.iter().filter(|note| matches!(note, Note::Warning(_))) {
+        for note in outcome.notes.iter().filter(|note| printed.warns && matches!(note, Note::Warning(_))) {
             if !warned.contains(note) {
                 output::say(note);
                 warned.push(note.clone());
@@ -241,7 +252,7 @@ fn evaluate(
         if let Some((store, run)) = kept {
             store.add(run, &record)?;
         }
-        if json {
+        if printed.json {
             output::json_line(&record)?;
         } else {
             records.push(record);

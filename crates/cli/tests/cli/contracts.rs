@@ -316,6 +316,10 @@ fn warnings_go_to_stderr_and_into_the_notes() {
     assert_eq!(err.matches("warning: period = 4us is shorter than the service of one packet").count(), 1, "{err}");
     assert_eq!(out.lines().count(), 2);
     assert!(out.lines().all(|line| line.contains("warning: period = 4us")), "{out}");
+    // A page has the warning itself, once.
+    let run = home.netcliff([&["predict"], &args[..args.len() - 1]].concat()).assert().success().get_output().clone();
+    let (out, err) = (String::from_utf8(run.stdout).unwrap(), String::from_utf8(run.stderr).unwrap());
+    assert_eq!((out.matches("warning: period = 4us").count(), err.matches("warning:").count()), (1, 0), "{out}{err}");
 }
 
 /// Costs as `find` calibrates them have sixteen digits. The JSON keeps them; sentences to people have four.

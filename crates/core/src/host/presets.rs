@@ -15,6 +15,8 @@ pub struct Preset {
     pub source: &'static str,
     /// Values that are assumed because the paper does not state them. `None` if the paper states all values.
     pub assumed: Option<&'static str>,
+    /// True if the paper gives only the whole time of a packet: costs of other stages are 0 because they are unknown.
+    pub is_whole: bool,
 }
 
 /// Factor by which Salah, El-Badawi and Khalid (2007) scale an interrupt's overhead from 500 MHz to 2.53 GHz, "roughly
@@ -37,7 +39,7 @@ impl Preset {
                 ..fast
             }
         };
-        let protocol = "protocol, per_byte and poll are those of pentium4-2530mhz over 0.6, by which the paper scales an interrupt's overhead \
+        let protocol = "protocol, per_byte and poll are those of pentium4-2530mhz divided by 0.6, by which the paper scales an interrupt's overhead \
                         from 500 MHz; mask and ring are that preset's";
         Some(match name {
             "pentium4-2530mhz" => Self {
@@ -45,21 +47,24 @@ impl Preset {
                 source: "Salah, El-Badawi and Khalid (2007), section 4: interrupt 3.73 us, protocol 5.25 us and a byte at 748 MB/s, register \
                          write 0.5 us, poll 1.59 us, ring 1024",
                 assumed: None,
+                is_whole: false,
             },
             "pentium3-450mhz" => Self {
                 host: slower(name, 13.23e-6),
                 source: "Salah, El-Badawi and Khalid (2007), section 1.1, from Morris et al. (2000): an interrupt of 13.23 us with Linux \
                          2.2.10, of which 7.7 us are overhead and 5.53 us handling (section 4)",
                 assumed: Some(protocol),
+                is_whole: false,
             },
             "pentium3-500mhz" => Self {
                 host: slower(name, 4.36e-6),
                 source: "Salah, El-Badawi and Khalid (2007), section 4, from Aron and Druschel (2000): a timer interrupt of 4.36 us with \
                          FreeBSD 2.2.6 and a handler that does nothing",
                 assumed: Some(
-                    "interrupt has no handling of packets; protocol, per_byte and poll are those of pentium4-2530mhz over 0.6, by which \
+                    "interrupt has no handling of packets; protocol, per_byte and poll are those of pentium4-2530mhz divided by 0.6, by which \
                      the paper scales this interrupt's overhead; mask and ring are that preset's",
                 ),
+                is_whole: false,
             },
             "komdiv64-800mhz" => Self {
                 host: Host {
@@ -70,10 +75,12 @@ impl Preset {
                 },
                 source: "Slinkin (2018), table 4: TCP received at 714 Mbit/s with 98 % of the CPU, Linux 4.14.26",
                 assumed: Some(
-                    "frames of 1448 bytes of payload; protocol holds a packet's whole time (15.9 us), of which the document says nothing by \
-                     part: interrupt, mask, poll and the application are 0; its transmission (688 Mbit/s at 98 %) is left out, as netcliff \
-                     models reception",
+                    "its 15.9 us a packet are from a measurement, presumably with full frames (1518 bytes, of which 1448 are TCP payload). \
+                     Shorter frames take less time: results for them are pessimistic, and --size 1518B is the measured case. The source \
+                     gives only the whole time of a packet: it is counted as protocol, and interrupt, mask, poll and application are 0. \
+                     Sending (688 Mbit/s at 98 %) is not modelled",
                 ),
+                is_whole: true,
             },
             _ => return None,
         })
