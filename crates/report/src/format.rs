@@ -183,7 +183,7 @@ pub fn known<'a>(known: impl IntoIterator<Item = &'a Known>) -> Option<String> {
     let asked = first.asked.map_or(String::new(), |asked| format!(", {} asked for", share_short(asked)));
     let confidence = share_short(first.confidence);
     let figure = without_unit(&first.figure);
-    Some(format!("the mean {figure} may be off by ±{widths} ({confidence} interval over the repeats{asked})"))
+    Some(format!("the mean {figure} may be off by {widths} ({confidence} interval over the repeats{asked})"))
 }
 
 /// A figure's key without its unit: `goodput_bps` is goodput.

@@ -8,6 +8,9 @@ use super::{Page, Style, Tone, asked, load, over_repeats, overview};
 use crate::format::{self, Unit};
 use crate::terminal::{SURER, WIDE, beside};
 
+/// Largest number of repeats that are shown one by one.
+const FEW_REPEATS: usize = 5;
+
 /// The page: the verdict with doubts about it and the figures to act on. For several configurations, one line each. The
 /// rest is in [`super::rr`].
 pub fn rr_brief(run: &RrRun, style: Style) -> String {
@@ -110,7 +113,7 @@ fn doubts(record: &RrRecord) -> Vec<String> {
     let mut said: Vec<String> = beside(&report.notes).collect();
     if let Some(width) = wide(record) {
         let width = format::share_short(width);
-        said.push(format!("the mean may be off by ±{width}: {SURER}"));
+        said.push(format!("{} may be off by {width}: {SURER}", mean_of(record)));
     }
     said.extend(counted(record));
     said
@@ -122,7 +125,7 @@ fn doubts_of_several(rows: &[RrRecord]) -> Vec<String> {
     let widths: Vec<f64> = rows.iter().filter_map(wide).collect();
     if let Some(worst) = widths.iter().copied().reduce(f64::max) {
         let worst = format::share_short(worst);
-        said.push(format!("{} of {} means may be off by up to ±{worst}: {SURER}", widths.len(), rows.len()));
+        said.push(format!("{} of {} means may be off by up to {worst}: {SURER}", widths.len(), rows.len()));
     }
     for record in rows {
         let settings = &record.report.settings;
@@ -131,6 +134,28 @@ fn doubts_of_several(rows: &[RrRecord]) -> Vec<String> {
         }
     }
     said
+}
+
+/// The mean whose precision is known. The rate of an open loop is the requested one.
+fn mean_of(record: &RrRecord) -> &'static str {
+    match record.report.settings.rate_per_s {
+        Some(_) => "the mean of the median latencies",
+        None => "the mean rate",
+    }
+}
+
+/// The rate of each repeat, or the median latency of an open loop: `rates`, `17.1, 15.9, 20.1 k transactions/s, one a
+/// repeat`. `None` for one repeat or many.
+fn each_repeat(record: &RrRecord) -> Option<(&'static str, String)> {
+    let is_open = record.report.settings.rate_per_s.is_some();
+    let (name, unit) = if is_open { ("medians", Unit::Seconds) } else { ("rates", Unit::Transactions) };
+    let pick: fn(&RrSample) -> Option<f64> =
+        if is_open { |sample| Some(sample.latency?.p50_s) } else { |sample| Some(sample.rate_per_s) };
+    let values: Vec<f64> = record.repeats.iter().filter_map(pick).collect();
+    let (factor, suffix) = unit.scale(values.iter().copied().reduce(f64::max)?);
+    let numbers: Vec<String> = values.iter().map(|value| format::significant(value / factor)).collect();
+    let text = format!("{}{suffix}, one a repeat", numbers.join(", "));
+    (2..=FEW_REPEATS).contains(&values.len()).then_some((name, text))
 }
 
 /// Half the width of the mean's interval if it is worth mentioning.
@@ -162,6 +187,9 @@ fn counted(record: &RrRecord) -> Vec<String> {
 fn figures(page: &mut Page, record: &RrRecord) {
     let report = &record.report;
     page.heading("FIGURES");
+    if let Some((name, values)) = each_repeat(record) {
+        page.fact(name, &values);
+    }
     if let Some(latency) = &report.latency {
         let summary = &latency.summary;
         let time = |time_s| format::quantity(time_s, Unit::Seconds);

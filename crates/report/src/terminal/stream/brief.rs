@@ -100,9 +100,9 @@ fn doubts(report: &StreamReport) -> Vec<String> {
     let mut said: Vec<String> = other_runs.map(ToString::to_string).collect();
     let widths = report.rows.iter().filter_map(|row| row.known.as_ref()?.half_width);
     if let Some(width) = widths.reduce(f64::max).filter(|width| *width > WIDE) {
-        let what = if report.rows.len() > 1 { "a mean may be off" } else { "the mean may be off" };
+        let which = if report.rows.len() > 1 { "a" } else { "the" };
         let width = format::share_short(width);
-        said.push(format!("{what} by ±{width}: {SURER}"));
+        said.push(format!("{which} mean goodput may be off by {width}: {SURER}"));
         let pinned = report.asked.iter().find(|(name, _)| name == "CPUs").is_none_or(|(_, cpus)| !cpus.contains("any"));
         if !pinned {
             said.push(
