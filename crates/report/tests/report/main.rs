@@ -18,6 +18,7 @@ mod transfers;
 mod words;
 
 mod table {
+    use netcliff_core::host::Preset;
     use netcliff_core::note::Note;
     use netcliff_core::{Record, Transmitted};
     use netcliff_report::{Style, csv, table};
@@ -46,6 +47,29 @@ mod table {
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.lines().any(|line| words(line) == row), "{row}: {text}");
         }
+    }
+
+    /// A preset with only the whole time of a packet has no CPU time of interrupts and polls. Warnings are below the
+    /// answer, other notes at the end.
+    #[test]
+    fn unknown_shares_are_dashes_and_warnings_follow_the_answer() {
+        let mut record = fixture::records().remove(4);
+        record.point.host = Preset::named("komdiv64-800mhz").expect("a preset").host;
+        record.outcome.notes = ["warning: a value", "a fact"].map(|note| Note::Read(note.to_owned())).into();
+        let page = |record: &Record| table::outcomes(std::slice::from_ref(record), Style::default());
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = page(&record);
+        for row in ["CPU interrupt -", "CPU poll -"] {
+            assert!(text.lines().any(|line| words(line) == row), "{row}: {text}");
+        }
+        assert!(text.contains(" intervals).\nwarning: a value\n\n") && text.ends_with("note: a fact\n"), "{text}");
+        assert!(!text.contains("from outside"), "{text}");
+        let several = table::outcomes(&[record.clone(), record.clone()], Style::default());
+        assert_eq!((several.matches("\nwarning: a value\n").count(), several.matches("warning").count()), (1, 1));
+        record.point.host.name = "calibrated".to_owned();
+        let text = words(&page(&record));
+        assert!(text.contains("reads the packet; pauses of the CPU from outside are left out CPU "), "{text}");
+        assert!(text.contains("CPU poll 2.74 %"), "{text}");
     }
 
     #[test]
