@@ -195,7 +195,10 @@ fn doubts_stand_below_the_answer() {
     let page = |name: &str| terminal::stream_brief(&of(name), UNBROKEN);
     assert_eq!(cautions(&page("sure")), 0);
     let unsure = page("unsure");
-    assert!(unsure.contains("the mean goodput may be off by 87 %") && unsure.contains("not pinned (--cpu)"), "{unsure}");
+    assert!(
+        unsure.contains("the mean goodput may be off by 87 %") && unsure.contains("not pinned (--cpu)"),
+        "{unsure}"
+    );
     assert!(
         page("lossy").contains("one repeat gives no interval") && page("lossy").contains("3 % of the datagrams lost")
     );
