@@ -22,6 +22,7 @@ use netcliff_stats::CONFIDENCE;
 
 pub use context::Change;
 pub use gate::{Gate, Outcome, Standing};
+pub use kinds::point_title;
 pub use measured::{Calibrated, Measured, MeasuredPoint, Reading};
 pub use quantity::{Better, Class, Quantity};
 pub use read::{ReadError, Source};
@@ -128,6 +129,18 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
+impl Comparison {
+    /// Whether any figure was tested.
+    pub fn is_tested(&self) -> bool {
+        self.rows.iter().any(|row| row.p_corrected.is_some())
+    }
+
+    /// Whether a calibrated cost differs between the runs by more than a tenth; `notes` then names the cost.
+    pub fn costs_differ(&self) -> bool {
+        context::moved(&self.changed).is_some()
+    }
+}
+
 /// Compares the second run with the first.
 ///
 /// # Errors
@@ -184,7 +197,7 @@ fn check(a: &Measured, b: &Measured) -> Result<(), NotComparable> {
 
 /// Names of the first three points of a run, for messages.
 fn few(run: &Measured) -> String {
-    let names: Vec<&str> = run.points.iter().take(3).map(|point| point.name.as_str()).collect();
+    let names: Vec<String> = run.points.iter().take(3).map(|point| point_title(run.kind, &point.name)).collect();
     match run.points.len() {
         0 => "none".to_owned(),
         1..=3 => names.join(", "),

@@ -399,6 +399,7 @@ mod trend {
 
     use super::Drawing;
     use crate::terminal::comparison::words_of;
+    use crate::terminal::trend::title;
 
     impl Drawing {
         /// A series of a trend: its value in each run, by the position of the run, and the median of each section
@@ -419,7 +420,7 @@ mod trend {
             let last = trend.runs.last().map_or(0, |run| run.run);
             let first = trend.runs.first().map_or(0, |run| run.run);
             Self {
-                title: format!("{}: {}, {}", trend.name, series.point, words_of(&series.quantity)),
+                title: format!("{}: {}", trend.name, title(trend, series)),
                 axes: Axes {
                     x: axis(format!("runs {first} to {last} in their order"), Dimension::Number),
                     y: axis(words_of(&series.quantity), series.quantity.dimension),

@@ -22,7 +22,7 @@ mod rr;
 mod service;
 mod stream;
 pub(crate) mod transfers;
-mod trend;
+pub(crate) mod trend;
 
 use netcliff_core::Finding;
 use netcliff_core::record::OtherRun;

@@ -179,6 +179,12 @@ pub fn relative_change(a: &Estimate, b: &Estimate, confidence: f64) -> Option<Fi
     Some(Figure::between(ratio - 1.0, end(-step)? - 1.0, end(step)? - 1.0, confidence))
 }
 
+/// b - a with Welch's interval, which contains 0 exactly if [`p_same`] is above 1 - `confidence`.
+pub fn difference(a: &Estimate, b: &Estimate, confidence: f64) -> Figure {
+    let contrast = contrast(a, b, 1.0);
+    Estimate { mean: contrast.difference, error: contrast.error, degrees: contrast.degrees }.figure(confidence)
+}
+
 /// Largest number of doublings of the step until a ratio is rejected, and number of halvings to find the first such
 /// ratio.
 const DOUBLINGS: u32 = 50;

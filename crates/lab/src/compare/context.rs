@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::quantity::THROUGHPUT;
-use super::{Calibrated, Measured, Row, Verdict};
+use super::{Calibrated, Measured, Row, Verdict, point_title};
 
 /// A setting, a fact of a host or a calibrated cost that differs between the runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,11 +81,11 @@ fn costs(a: &Measured, b: &Measured) -> Vec<Change> {
 
 /// A note if the runs calibrated different costs; it names the cost that differs most. `None` if all are within
 /// [`CALIBRATION_MOVED`].
-fn moved(changed: &[Change]) -> Option<String> {
+pub(super) fn moved(changed: &[Change]) -> Option<String> {
     let of = |change: &Change| change.change.map_or(0.0, f64::abs);
     let most = changed.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
     Some(format!(
-        "calibration found other costs in the two runs ({} by {:+.0} %): either the host changed or its speed did, which changes every measured figure, too; measure the two alternately to distinguish the causes",
+        "calibrated costs differ ({} by {:+.0} %): the host or its speed changed between the runs, which changes every measured figure, too; measure A and B alternately to distinguish the causes",
         most.name.trim_start_matches(CALIBRATION),
         most.change? * 100.0
     ))
@@ -150,11 +150,16 @@ fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
         );
     }
     if rows.iter().any(|row| few(row) && !of_search(row)) {
-        notes.push(
-            "figures without a test have fewer than 2 repeats on a side: measure with at least --repeats 5".to_owned(),
-        );
+        let few = match kind {
+            "service" => {
+                "figures without a test have fewer than 2 searches on a side (--searches 5 makes five); CPU time has one value a run"
+            }
+            "learn" | "profile" => "figures without a test have one value in a run",
+            _ => "figures without a test have fewer than 2 repeats on a side: measure with at least --repeats 5",
+        };
+        notes.push(few.to_owned());
     }
-    let open: Vec<&str> = rows.iter().filter(|row| row.is_open()).map(|row| row.point.as_str()).collect();
+    let open: Vec<String> = rows.iter().filter(|row| row.is_open()).map(|row| point_title(kind, &row.point)).collect();
     if !open.is_empty() {
         notes.push(format!(
             "{}: not tested, since the lower throughput is a lower limit: the tester, or the highest load allowed (--max), was the limit there, and the device can forward more",

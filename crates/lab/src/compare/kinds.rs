@@ -24,6 +24,17 @@ pub use learned::learned;
 pub use profile::profile;
 pub use service::service;
 
+/// Name of a point on pages. They call a measurement `measured`, as the page of `find` does; JSON has the engine's name,
+/// `wire`.
+pub fn point_title(kind: &str, point: &str) -> String {
+    let measured = match kind {
+        "find" | "service" => point.strip_suffix(" wire").map(|figure| format!("{figure} measured")),
+        "run" => point.strip_prefix("wire ").map(|setting| format!("measured {setting}")),
+        _ => None,
+    };
+    measured.unwrap_or_else(|| point.to_owned())
+}
+
 /// Converts the result of `netcliff stream`: one point for each path and block size.
 pub fn stream(name: String, report: StreamReport) -> Measured {
     let points = report.rows.iter().map(|row| MeasuredPoint {

@@ -1,12 +1,12 @@
 //! The figures that both runs have, with their test results.
 
-use netcliff_core::Figure;
+use netcliff_core::{Dimension, Figure};
 use serde::Serialize;
 
 use super::gate::Standing;
 use super::{Better, Class, Measured, MeasuredPoint, Quantity, Reading};
 use netcliff_stats::CONFIDENCE;
-use netcliff_stats::contrast::{holm, p_same, relative_change};
+use netcliff_stats::contrast::{difference, holm, p_same, relative_change};
 
 /// Verdict on one figure of run B against run A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -54,6 +54,9 @@ pub struct Row {
     /// b/a - 1, with its interval for this figure alone; absent if `a` is 0 or too uncertain for a ratio.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Figure>,
+    /// b - a of a share, with its interval; `None` for other figures.
+    #[serde(skip)]
+    pub difference: Option<Figure>,
     /// Two-sided p-value of the hypothesis that both means are equal; absent if the figure was not tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
@@ -97,6 +100,10 @@ pub(super) fn rows_of(point: &MeasuredPoint, b: &Measured) -> Vec<Row> {
                 Some((a, b)) => relative_change(a, b, CONFIDENCE),
                 None => Some(Figure::exact(there.value / here.value - 1.0)).filter(|change| change.value.is_finite()),
             },
+            difference: (here.quantity.dimension == Dimension::Share).then(|| match &estimates {
+                Some((a, b)) => difference(a, b, CONFIDENCE),
+                None => Figure::exact(there.value - here.value),
+            }),
             p: estimates.as_ref().map(|(a, b)| p_same(a, b)),
             p_corrected: None,
             verdict: Verdict::NotTested,

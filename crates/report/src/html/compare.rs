@@ -1,12 +1,14 @@
 //! [`compare`]: the page of `netcliff compare`.
 
 use maud::{Markup, html};
-use netcliff_lab::compare::{Change, Comparison, Row, Side, Verdict};
+use netcliff_lab::compare::{Change, Comparison, Row, Side, Verdict, point_title};
 
 use super::page;
 use super::stack::{Cell, figure as number, stack, words};
 use crate::format::{self, Unit};
-use crate::terminal::comparison::{answer, bar_line, bar_verdict, change, method, name, open_rows, p, sides, value};
+use crate::terminal::comparison::{
+    answer, bar_line, bar_verdict, change, legend, method, name, open_rows, p, sides, value,
+};
 
 /// The self-contained page: both runs, every figure with its change, the limit of `--fail-if-slower`, and changed
 /// settings.
@@ -28,7 +30,7 @@ fn body(comparison: &Comparison) -> Markup {
                 @let (failed, verdict) = bar_verdict(comparison);
                 div .callout .alarm[failed] {
                     p { strong { "Slower by more than " (format::share_short(share)) ": " (verdict) } }
-                    @for row in open_rows(comparison) { p { (bar_line(row)) } }
+                    @for row in open_rows(comparison) { p { (bar_line(comparison, row)) } }
                 }
             } @else {
                 @let (worse, said) = answer(comparison);
@@ -39,15 +41,16 @@ fn body(comparison: &Comparison) -> Markup {
             section #figures {
                 h2 { "Changes from A to B" }
                 (figures(comparison))
-                p.note { (method(comparison)) "." }
+                @if let Some(legend) = legend(comparison) { p.note { (legend) } }
+                @if comparison.is_tested() { p.note { (method(comparison)) "." } }
             }
             section #changed {
                 h2 { "Other differences" }
                 @if comparison.changed.is_empty() { p { "None of what netcliff records (kernel, settings, devices)." } }
                 @else { (changed(comparison)) }
             }
-            (only("A", &comparison.only_a))
-            (only("B", &comparison.only_b))
+            (only(comparison, "A", &comparison.only_a))
+            (only(comparison, "B", &comparison.only_b))
             @if !comparison.notes.is_empty() {
                 section #notes { h2 { "Notes" } ul { @for note in &comparison.notes { li { (note) } } } }
             }
@@ -60,10 +63,13 @@ fn body(comparison: &Comparison) -> Markup {
 }
 
 fn figures(comparison: &Comparison) -> Markup {
-    stack(&["point", "figure", "A", "B", "change", "corrected p", "verdict"], comparison.rows.iter().map(figure))
+    stack(
+        &["point", "figure", "A", "B", "change", "corrected p", "verdict"],
+        comparison.rows.iter().map(|row| figure(comparison, row)),
+    )
 }
 
-fn figure(row: &Row) -> Vec<Cell> {
+fn figure(comparison: &Comparison, row: &Row) -> Vec<Cell> {
     let unit = Unit::of(row.quantity.dimension);
     let verdict = match row.verdict {
         Verdict::Better => "better",
@@ -73,7 +79,7 @@ fn figure(row: &Row) -> Vec<Cell> {
         Verdict::Computed => "computed",
     };
     vec![
-        words(&row.point),
+        words(point_title(comparison.kind, &row.point)),
         words(name(row)),
         words(value(&row.a, unit)),
         words(value(&row.b, unit)),
@@ -91,10 +97,13 @@ fn changed(comparison: &Comparison) -> Markup {
     stack(&["setting", "A", "B"], comparison.changed.iter().map(row))
 }
 
-fn only(which: &str, points: &[String]) -> Markup {
+fn only(comparison: &Comparison, which: &str, points: &[String]) -> Markup {
     html! {
         @if !points.is_empty() {
-            section { h2 { "Only in " (which) } ul { @for point in points { li { (point) } } } }
+            section {
+                h2 { "Only in " (which) }
+                ul { @for point in points { li { (point_title(comparison.kind, point)) } } }
+            }
         }
     }
 }

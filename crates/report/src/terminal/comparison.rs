@@ -1,6 +1,7 @@
 //! [`compare`]: output of `netcliff compare`.
 
-use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Quantity, Row, Side, Verdict};
+use netcliff_core::Figure;
+use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Quantity, Row, Side, Verdict, point_title};
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -12,9 +13,6 @@ const CHANGES_SHOWN: usize = 40;
 const BRIEF_CHANGES: usize = 6;
 const BRIEF_ROWS: usize = 14;
 const BRIEF_POINTS: usize = 3;
-
-/// Remedy if nothing could be tested.
-const REPEAT: &str = "measure both with --repeats 5";
 
 /// Largest numbers of changes, rows and points that a page shows.
 #[derive(Clone, Copy)]
@@ -30,9 +28,9 @@ pub fn compare(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
     let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX };
     begin(&mut page, comparison, most);
-    page.heading("NOTES");
-    page.item("- ", &method(comparison));
-    comparison.notes.iter().for_each(|note| page.item("- ", note));
+    let method = comparison.is_tested().then(|| method(comparison));
+    let notes: Vec<String> = method.into_iter().chain(comparison.notes.iter().cloned()).collect();
+    page.list("NOTES", &notes);
     page.finish()
 }
 
@@ -42,7 +40,8 @@ pub fn compare_brief(comparison: &Comparison, style: Style) -> String {
     begin(&mut page, comparison, Most { changes: BRIEF_CHANGES, rows: BRIEF_ROWS, points: BRIEF_POINTS });
     let notes = comparison.notes.len();
     let notes = if notes == 1 { "1 note".to_owned() } else { format!("{notes} notes") };
-    page.paragraph(0, Tone::Faint, &format!("-v shows every figure and change, how it was tested, and {notes}."));
+    let tested = if comparison.is_tested() { ", how it was tested," } else { "" };
+    page.paragraph(0, Tone::Faint, &format!("-v shows every figure and change{tested} and {notes}."));
     page.finish()
 }
 
@@ -57,7 +56,8 @@ fn begin(page: &mut Page, comparison: &Comparison, most: Most) {
     for (which, points) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
         if !points.is_empty() {
             page.heading(&format!("ONLY IN {which}"));
-            points.iter().take(most.points).for_each(|point| page.item("- ", point));
+            let titles = points.iter().take(most.points).map(|point| point_title(comparison.kind, point));
+            titles.for_each(|title| page.item("- ", &title));
             and_more(page, points.len(), most.points);
         }
     }
@@ -79,7 +79,7 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
     let tested: Vec<&Row> = comparison.rows.iter().filter(|row| row.p_corrected.is_some()).collect();
     let confidence = format::share_short(comparison.confidence);
     if tested.is_empty() {
-        return (false, format!("Not comparable: no figure has two repeats on both sides; {REPEAT}."));
+        return (false, untested(comparison));
     }
     let count = |verdict| tested.iter().filter(|row| row.verdict == verdict).count();
     let (better, worse) = (count(Verdict::Better), count(Verdict::Worse));
@@ -90,13 +90,53 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
     let shown = tested.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
     let size = |row: &Row| row.change.as_ref().map_or(0.0, |change| change.value.abs());
     let largest = shown.max_by(|a, b| size(a).total_cmp(&size(b)));
-    let largest =
-        largest.map_or(String::new(), |row| format!(". Largest change: {}, {} {}", row.point, name(row), change(row)));
+    let largest = largest.map_or(String::new(), |row| {
+        format!(". Largest change: {}, {} {}", point_title(comparison.kind, &row.point), name(row), change(row))
+    });
     let sentence = format!(
         "B is worse in {worse} and better in {better} of {of} ({confidence} confidence for all of them together){largest}. {}.",
         would_show(comparison)
     );
     (worse > 0, sentence)
+}
+
+/// Why no figure was tested, with a remedy, and what the intervals then cover.
+fn untested(comparison: &Comparison) -> String {
+    let not_tested = |row: &&Row| row.verdict == Verdict::NotTested;
+    let why = if comparison.rows.iter().filter(not_tested).any(|row| !row.is_open()) {
+        format!("Not enough repeats to tell whether B differs from A: {}.", repeat(comparison))
+    } else if comparison.rows.iter().any(|row| row.verdict == Verdict::NotTested) {
+        "Whether B differs from A is unknown: the lower value of each figure is only a lower limit.".to_owned()
+    } else {
+        "No figure was tested: the model or the simulator computed them, and only measured figures are tested."
+            .to_owned()
+    };
+    let intervals = if has_intervals(comparison) {
+        " Intervals cover errors within each run, not changes of the host between the runs."
+    } else {
+        ""
+    };
+    why + intervals
+}
+
+/// Whether any change has an interval.
+fn has_intervals(comparison: &Comparison) -> bool {
+    comparison.rows.iter().filter_map(|row| row.change).any(|change| change.interval.is_some())
+}
+
+/// Remedy if nothing could be tested; with the command, if both runs have the same.
+fn repeat(comparison: &Comparison) -> String {
+    let option = match comparison.kind {
+        "service" | "rfc2544" => "--searches",
+        "learn" | "profile" => return "measure each again for a longer time".to_owned(),
+        "run" => return "measure each again with more repeats".to_owned(),
+        _ => "--repeats",
+    };
+    let command = &comparison.a.provenance.command;
+    if command.is_empty() || *command != comparison.b.provenance.command || command.contains(option) {
+        return format!("run each again with {option} 5");
+    }
+    format!("run {command} {option} 5, once for A and once for B")
 }
 
 /// Smallest change that these repeats would have shown.
@@ -110,6 +150,12 @@ fn would_show(comparison: &Comparison) -> String {
         }
         None => "For some rate or latency these repeats cannot show a slow-down, however large".to_owned(),
     }
+}
+
+/// What the figure of a livelock means, for the terminal and the HTML page; `None` without one.
+pub fn legend(comparison: &Comparison) -> Option<&'static str> {
+    let livelock = comparison.rows.iter().any(|row| row.quantity.name == "livelock");
+    livelock.then_some("left at 2x: rate delivered at twice the cliff, as a share of the peak; more is better.")
 }
 
 /// The method of the tests as a sentence, for the terminal and the HTML page.
@@ -134,10 +180,17 @@ fn side(page: &mut Page, which: &str, side: &Side) {
 }
 
 fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
-    let confidence = format::share_short(comparison.confidence);
-    page.heading("CHANGES FROM A TO B (MEANS OF THE REPEATS; P CORRECTED BY HOLM)");
-    let change = format!("change ({confidence})");
-    let mut lines = vec![format!("    {:<14}{:>12}{:>12} {change:>22}{:>8}", "", "A", "B", "p")];
+    let tested = comparison.is_tested();
+    let how = if tested { "MEANS OF THE REPEATS; P CORRECTED BY HOLM" } else { "NOT TESTED" };
+    page.heading(&format!("CHANGES FROM A TO B ({how})"));
+    let change = if has_intervals(comparison) {
+        format!("change ({})", format::share_short(comparison.confidence))
+    } else {
+        "change".to_owned()
+    };
+    let p = if tested { "p" } else { "" };
+    let head = format!("    {:<14}{:>12}{:>12} {change:>22}{p:>8}", "", "A", "B");
+    let mut lines = vec![head.trim_end().to_owned()];
     let mut point = "";
     // If there are many figures, only figures with a significant difference are shown.
     let many = comparison.rows.len() > most;
@@ -146,17 +199,18 @@ fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     for row in &shown {
         if row.point != point {
             point = &row.point;
-            lines.push(format!("  {}", format::printable(point)));
+            lines.push(format!("  {}", format::printable(&point_title(comparison.kind, point))));
         }
-        lines.push(line(row));
+        lines.push(line(row, tested));
     }
     if many {
         lines.push(format!("  {} more figures without a significant difference", comparison.rows.len() - shown.len()));
     }
     page.block(&lines.join("\n"));
+    legend(comparison).into_iter().for_each(|legend| page.paragraph(2, Tone::Faint, legend));
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row, tested: bool) -> String {
     let unit = Unit::of(row.quantity.dimension);
     let verdict = match row.verdict {
         Verdict::Better => "better",
@@ -166,6 +220,7 @@ fn line(row: &Row) -> String {
     };
     let p_value = match row.p_corrected {
         Some(p_value) => p(p_value),
+        None if !tested => String::new(),
         None if matches!(row.verdict, Verdict::NotTested | Verdict::Computed) => "no test".to_owned(),
         None => "-".to_owned(),
     };
@@ -174,7 +229,8 @@ fn line(row: &Row) -> String {
         name(row),
         format::quantity(row.a.value, unit),
         format::quantity(row.b.value, unit),
-        change(row),
+        // A change in points has no room for its interval.
+        row.difference.map_or_else(|| change(row), |difference| points(&Figure::exact(difference.value))),
         p_value
     );
     line.trim_end().to_owned()
@@ -202,7 +258,7 @@ pub fn words_of(quantity: &Quantity) -> String {
         "cliff_pps" => "cliff",
         "peak_pps" => "peak",
         "throughput_pps" => "throughput",
-        "livelock" => "of peak, at 2x",
+        "livelock" => "left at 2x",
         "cliff_rps" => "cliff",
         "request_us" => "CPU us/request",
         "per_packet_s" => "CPU a packet",
@@ -225,21 +281,36 @@ pub fn words_of(quantity: &Quantity) -> String {
     .to_owned()
 }
 
-/// The relative change in percent with its interval; "-" if A is too uncertain.
+/// The change with its interval: of a share in percentage points, else in percent; "-" if A is too uncertain.
 pub fn change(row: &Row) -> String {
+    row.difference.as_ref().map_or_else(|| relative(row), points)
+}
+
+/// The relative change in percent with its interval; "-" if A is too uncertain.
+fn relative(row: &Row) -> String {
     row.change.as_ref().map_or("-".to_owned(), percent)
 }
 
 /// A relative change in percent with its interval.
-pub fn percent(change: &netcliff_core::Figure) -> String {
-    let percent = |share: f64| {
-        let percent = share * 100.0;
-        let decimals = if percent.abs() < 9.995 { 2 } else { usize::from(percent.abs() < 99.95) };
-        format!("{percent:+.decimals$}")
+pub fn percent(change: &Figure) -> String {
+    signed(change, "%")
+}
+
+/// The difference of two shares in percentage points with its interval.
+fn points(difference: &Figure) -> String {
+    signed(difference, "points")
+}
+
+fn signed(share: &Figure, unit: &str) -> String {
+    let hundredths = |share: f64| {
+        let hundredths = share * 100.0;
+        let decimals = if hundredths.abs() < 9.995 { 2 } else { usize::from(hundredths.abs() < 99.95) };
+        format!("{hundredths:+.decimals$}")
     };
-    match change.interval {
-        Some(ends) => format!("{} % ({}..{})", percent(change.value), percent(ends.low), percent(ends.high)),
-        None => format!("{} %", percent(change.value)),
+    let value = hundredths(share.value);
+    match share.interval {
+        Some(ends) => format!("{value} {unit} ({}..{})", hundredths(ends.low), hundredths(ends.high)),
+        None => format!("{value} {unit}"),
     }
 }
 
@@ -259,7 +330,7 @@ fn bar(page: &mut Page, comparison: &Comparison, most: usize) {
         return;
     }
     page.heading(&format!("SLOWER BY MORE THAN {}", format::share_short(share)));
-    open.iter().take(most).for_each(|row| page.item("- ", &bar_line(row)));
+    open.iter().take(most).for_each(|row| page.item("- ", &bar_line(comparison, row)));
     and_more(page, open.len(), most);
 }
 
@@ -288,14 +359,17 @@ pub fn bar_verdict(comparison: &Comparison) -> (bool, String) {
                 gate.figures
             )
         }
-        Outcome::Inconclusive => inconclusive(gate),
+        Outcome::Inconclusive => inconclusive(comparison, gate),
     };
     (comparison.failed, verdict)
 }
 
-fn inconclusive(gate: Gate) -> String {
+fn inconclusive(comparison: &Comparison, gate: Gate) -> String {
+    if gate.figures == 0 {
+        return "INCONCLUSIVE: the runs have no measured rate or latency.".to_owned();
+    }
     if gate.tested == 0 {
-        return format!("INCONCLUSIVE: no rate or latency could be tested; {REPEAT}.");
+        return format!("INCONCLUSIVE: no rate or latency could be tested; {}.", repeat(comparison));
     }
     let detectable = match gate.detectable {
         Some(share) => format!("a slow-down of {} or more", format::share_short(share)),
@@ -307,7 +381,7 @@ fn inconclusive(gate: Gate) -> String {
 }
 
 /// A figure as a sentence, with its result against `--fail-if-slower`.
-pub fn bar_line(row: &Row) -> String {
+pub fn bar_line(comparison: &Comparison, row: &Row) -> String {
     let bar = row.bar;
     let verdict = match bar.and_then(|bar| Some((bar, bar.p_corrected?))) {
         Some((bar, p_value)) if bar.shown => format!("slower by more (p {})", p(p_value)),
@@ -316,7 +390,10 @@ pub fn bar_line(row: &Row) -> String {
         None if row.is_open() => "a lower limit: not tested".to_owned(),
         None => "fewer than 2 repeats on a side: not tested".to_owned(),
     };
-    format!("{}, {}: {}; {verdict}", row.point, name(row), change(row))
+    // The limit is relative, also for a share.
+    let relative = if row.difference.is_some() { format!(", {} of A", relative(row)) } else { String::new() };
+    let point = point_title(comparison.kind, &row.point);
+    format!("{point}, {}: {}{relative}; {verdict}", name(row), change(row))
 }
 
 fn changed(page: &mut Page, comparison: &Comparison, most: usize) {
@@ -328,6 +405,9 @@ fn changed(page: &mut Page, comparison: &Comparison, most: usize) {
         page.item("- ", &changed_line(change));
     }
     and_more(page, comparison.changed.len(), most);
+    if comparison.costs_differ() {
+        page.paragraph(2, Tone::Plain, "Calibrated costs differ: the host or its speed changed between the runs.");
+    }
 }
 
 /// A setting with both values.
@@ -344,6 +424,6 @@ pub fn sides(change: &Change) -> (String, String) {
 }
 
 /// A figure of `A` or `B` with its interval, for the HTML page.
-pub fn value(figure: &netcliff_core::Figure, unit: Unit) -> String {
+pub fn value(figure: &Figure, unit: Unit) -> String {
     format::plus_minus(figure, unit)
 }

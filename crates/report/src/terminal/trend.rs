@@ -1,5 +1,6 @@
 //! [`trend`]: output of `netcliff results trend`.
 
+use netcliff_lab::compare::point_title;
 use netcliff_lab::trend::{LevelChange, Series, Trend};
 
 use super::Style;
@@ -15,7 +16,7 @@ pub fn trend(trend: &Trend, all: bool, style: Style) -> String {
     let tone = if trend.failed { Tone::Alarm } else { Tone::Strong };
     page.paragraph(0, tone, &answer(trend, changed));
     for series in trend.series.iter().filter(|series| all || !series.changes.is_empty()) {
-        page.heading(&format!("{}, {}", series.point, words_of(&series.quantity)));
+        page.heading(&title(trend, series));
         let unit = Unit::of(series.quantity.dimension);
         for (at, level) in series.levels.iter().enumerate() {
             let before = at.checked_sub(1).and_then(|before| series.changes.get(before));
@@ -40,8 +41,13 @@ pub fn trend(trend: &Trend, all: bool, style: Style) -> String {
 }
 
 /// A change of level as one sentence: `cliff of all traffic: -18.2 % (slower) from run 31 on, p 0.003`.
-pub fn level_change(series: &Series, change: &LevelChange) -> String {
-    format!("{}, {}: {}", series.point, words_of(&series.quantity), said(series, change))
+pub fn level_change(trend: &Trend, series: &Series, change: &LevelChange) -> String {
+    format!("{}: {}", title(trend, series), said(series, change))
+}
+
+/// Point and figure of a series: `cliff measured, cliff`.
+pub fn title(trend: &Trend, series: &Series) -> String {
+    format!("{}, {}", point_title(&trend.kind, &series.point), words_of(&series.quantity))
 }
 
 fn answer(trend: &Trend, changed: usize) -> String {
@@ -54,12 +60,8 @@ fn answer(trend: &Trend, changed: usize) -> String {
     let bar = match (trend.fail_if_slower, trend.failed) {
         (None, _) => String::new(),
         (Some(share), true) => {
-            let failed: Vec<String> = trend
-                .series
-                .iter()
-                .filter(|series| series.failed)
-                .map(|series| format!("{}, {}", series.point, words_of(&series.quantity)))
-                .collect();
+            let failed: Vec<String> =
+                trend.series.iter().filter(|series| series.failed).map(|series| title(trend, series)).collect();
             format!(
                 " FAILED: slower by more than {} since its last change: {}.",
                 format::share_short(share),

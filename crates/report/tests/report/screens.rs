@@ -3,6 +3,7 @@
 use netcliff_care::limits::{Interrupts, System, USUAL_SIZES_BYTES, curves, roofline};
 use netcliff_core::parts::Memory;
 use netcliff_core::{Bus, Host, Provenance};
+use netcliff_lab::compare::{Measured, compare};
 use netcliff_report::drawing::Drawing;
 use netcliff_report::{Style, terminal};
 
@@ -89,6 +90,30 @@ fn limits_of_unknown_interrupts_are_ranges_that_fit() {
     let page = terminal::limits_brief(&found, &drawing, style(80));
     screen(&page, 80, "Upper bound ");
     insta::assert_snapshot!("limits_ranges", page);
+}
+
+/// Two quick runs have one repeat each: the page says that nothing was tested and how to repeat them, has no column of p
+/// values, and calls the engine `wire` measured. Shares change in points.
+#[test]
+fn compare_of_single_repeats_says_how_to_repeat_them() {
+    let text = include_str!("../../../../web/tests/data/find.json");
+    let [a, b] = ["a", "b"].map(|name| Measured::of_json(name, text).expect("a run"));
+    let comparison = compare(&a, &b, None).expect("the same kind");
+    let page = terminal::compare_brief(&comparison, style(80));
+    screen(&page, 80, "Not enough repeats to tell whether ");
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "netcliff find --json --no-store --quick --seed 7 --repeats 5, once for A and once for B",
+        "CHANGES FROM A TO B (NOT TESTED)",
+        "cliff measured",
+        "left at 2x 64.2 % 64.2 % +0.00 points",
+        "left at 2x: rate delivered at twice the cliff",
+    ] {
+        assert!(words.contains(part), "{part}: {page}");
+    }
+    assert!(!words.contains("wire") && !words.contains("no test"), "{page}");
+    let html = netcliff_report::html::compare(&comparison);
+    assert!(html.contains("cliff measured") && html.contains("left at 2x") && !html.contains("cliff wire"), "{html}");
 }
 
 #[test]

@@ -107,7 +107,8 @@ impl Series {
         self.watches.drain(..surplus);
         let Ok(trend) = trend::trend(&self.name, &self.watches, Vec::new(), None) else { return Ok(Vec::new()) };
         let new = trend.changes_after(self.reported);
-        let changes: Vec<String> = new.map(|(series, change)| report::terminal::level_change(series, change)).collect();
+        let line = |(series, change)| report::terminal::level_change(&trend, series, change);
+        let changes: Vec<String> = new.map(line).collect();
         if !changes.is_empty() {
             self.reported = run;
         }
