@@ -110,7 +110,12 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
             break;
         }
     }
-    if let Some(total) = total.filter(|_| intervals > 1) {
+    if let Some(mut total) = total.filter(|_| intervals > 1) {
+        if !clears {
+            // Earlier tables have them.
+            total.advice.clear();
+            total.limits.clear();
+        }
         output::page(&format!(
             "TOTAL\n{}",
             terminal::drops(&total, args.rows as usize, output::terminal_columns(), output::style())
@@ -237,7 +242,7 @@ impl Counting {
         };
         let counted = self.counters.rows_until(&look, self.tracer.is_some());
         self.since = Instant::now();
-        drops.limits.extend(look.limits());
+        drops.limits.extend(look.limits(self.tracer.is_some()));
         self.counters = look;
         let filtered = drops.filter.is_some();
         let added = match drops.method {

@@ -65,7 +65,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         reasons: &["SOCKET_RCVBUFF", "Udp RcvbufErrors", "Udp6RcvbufErrors"],
-        meaning: "the receiving socket's buffer was full: the program reads more slowly than packets come, or in too long intervals",
+        meaning: "the receiving socket's buffer was full: the program reads more slowly than packets come, or reads too seldom",
         remedies: &[
             "see which socket: `ss -uamp` (d in skmem is what it dropped)",
             "give the program more CPU, or several sockets with SO_REUSEPORT",

@@ -50,8 +50,12 @@ const SKEW: f64 = 0.01;
 #[derive(Debug, Default)]
 pub struct Look {
     spaces: BTreeMap<u64, Counted>,
-    /// Number of namespaces that were not read.
+    /// Number of namespaces beyond [`MOST_SPACES`], which were not read.
     left_out: usize,
+    /// Number of namespaces that could not be entered.
+    refused: usize,
+    /// Why the first of these could not be entered.
+    refusal: Option<String>,
     /// Names of namespaces that have ended.
     ended: Vec<String>,
     /// True: only some namespaces are read.
@@ -88,20 +92,36 @@ impl Look {
             match if inode == own { Ok(read()) } else { inside(&space.path, read) } {
                 Ok(read) => drop(look.spaces.insert(inode, read)),
                 Err(_) if !space.is(inode) => look.ended.push(space.name),
-                Err(_) => look.left_out += 1,
+                Err(error) => {
+                    look.refused += 1;
+                    look.refusal.get_or_insert_with(|| error.to_string());
+                }
             }
         }
         look
     }
 
-    /// What limits the counters, one sentence each.
-    pub fn limits(&self) -> Vec<String> {
+    /// What limits the counters, one sentence each. `traced`: eBPF sees the drops of all namespaces.
+    pub fn limits(&self, traced: bool) -> Vec<String> {
+        let missing =
+            if traced { "losses that only counters show are missing there" } else { "losses there are missing" };
+        let spaces = |count: usize| match count {
+            1 => "1 network namespace".to_owned(),
+            count => format!("{count} network namespaces"),
+        };
         let left_out = (self.left_out > 0).then(|| {
-            format!("counters of {} network namespaces were not read: no right, or more than {MOST_SPACES}; `--netns NAME` reads one", self.left_out)
+            format!(
+                "counters of {} were not read, because netcliff reads {MOST_SPACES} at most; {missing}; `--netns NAME` reads one",
+                spaces(self.left_out)
+            )
         });
+        let refused = self
+            .refusal
+            .as_ref()
+            .map(|error| format!("counters of {} could not be read: {error}; {missing}", spaces(self.refused)));
         let ended =
             (!self.ended.is_empty()).then(|| format!("no longer there: network namespace {}", self.ended.join(", ")));
-        left_out.into_iter().chain(ended).collect()
+        left_out.into_iter().chain(refused).chain(ended).collect()
     }
 
     /// Counters that increased until a later look, each loss once. `traced`: leaves out counters of virtual devices,

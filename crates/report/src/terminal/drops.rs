@@ -69,7 +69,7 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
     let closed: u64 = drops.at_close.iter().map(|row| row.drops).sum();
     if closed > 0 {
         let line = format!(
-            "No loss: {} freed as a socket, connection or queue was closed.",
+            "Not counted as lost: {} freed when a socket, connection or queue was closed.",
             format::counted(closed, "packet")
         );
         page.paragraph(0, Tone::Faint, &line);
