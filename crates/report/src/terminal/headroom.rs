@@ -33,25 +33,22 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     page.list("LOST NOW", &headroom.lost);
     page.list("NOT COUNTED AS LOST", &headroom.unclaimed);
     page.block(&cpus(headroom));
+    page.paragraph(0, Tone::Faint, &legend(headroom));
     page.list("PROGRAMS", &programs(headroom));
     page.list("OTHER LIMITS", &bounds(headroom));
     let queues: Vec<&QueueHeadroom> = headroom.queues.iter().collect();
     if !queues.is_empty() {
         page.block(&of_queues(&queues));
+        if queues.iter().any(|queue| queue.cpu.is_none() || queue.dropped_per_s.is_none()) {
+            page.paragraph(0, Tone::Faint, "-: the driver does not report it.");
+        }
     }
     page.list("CAUTION", &headroom.cautions);
     page.finish()
 }
 
-/// Sentence with the answer: `This host is at 62 % of its cliff: CPU 1, by time in softirqs.`
+/// Sentence with the answer: `This host is at 62 % of its cliff: CPU 1 is nearest, by time in softirqs.`
 fn answer(headroom: &Headroom) -> String {
-    let nearest = headroom.cpus.iter().find(|cpu| cpu.cpu == headroom.cpu);
-    let by = nearest.map_or("", |cpu| by(cpu.by));
-    let first = headroom.programs.iter().find(|program| program.cpu == headroom.cpu);
-    let who = match (nearest.map(|cpu| cpu.by), first) {
-        (Some(Nearest::Programs), Some(program)) => format!(", most by {}", format::printable(&program.title())),
-        _ => String::new(),
-    };
     let lost = match headroom.lost_per_s {
         lost if lost > 0.0 => format!(" It loses {} now.", format::quantity(lost, Unit::Pps)),
         _ => String::new(),
@@ -71,9 +68,25 @@ fn answer(headroom: &Headroom) -> String {
         }
         None => {}
     }
-    let of =
-        if matches!(nearest.map(|cpu| cpu.by), Some(Nearest::Programs)) { "what its CPU can do" } else { "its cliff" };
-    format!("This host is at {share} of {of}: CPU {}, by {by}{who}.{lost}", headroom.cpu)
+    let (of, by) = match headroom.cpus.iter().find(|cpu| cpu.cpu == headroom.cpu) {
+        Some(cpu) if cpu.by == Nearest::Programs => ("limit", busy(headroom, cpu)),
+        Some(cpu) if cpu.by == Nearest::Softirq => ("cliff", "by time in softirqs".to_owned()),
+        _ => ("cliff", "by packets".to_owned()),
+    };
+    format!("This host is at {share} of its {of}: CPU {} is nearest, {by}.{lost}", headroom.cpu)
+}
+
+/// How busy a CPU is, or the busiest thread on it, and with which program.
+fn busy(headroom: &Headroom, cpu: &CpuHeadroom) -> String {
+    let busy = if cpu.share > cpu.busy + 1e-9 {
+        format!("a thread on it {} busy", format::share_short(cpu.share))
+    } else {
+        format!("{} busy", format::share_short(cpu.busy))
+    };
+    match headroom.programs.iter().find(|program| program.cpu == cpu.cpu) {
+        Some(program) => format!("{busy}, most by {}", format::printable(&program.title())),
+        None => busy,
+    }
 }
 
 /// The programs of the CPUs with the largest shares, a sentence each.
@@ -110,28 +123,17 @@ fn bounds(headroom: &Headroom) -> Vec<String> {
     used.map(sentence).collect()
 }
 
-fn by(by: Nearest) -> &'static str {
-    match by {
-        Nearest::Packets => "packets",
-        Nearest::Softirq => "time in softirqs",
-        Nearest::Programs => "time that is not idle",
-    }
-}
-
 fn column(by: Nearest) -> &'static str {
     match by {
-        Nearest::Packets => "packets",
-        Nearest::Softirq => "softirqs",
-        Nearest::Programs => "programs",
+        Nearest::Packets => "cliff",
+        Nearest::Softirq => "softirq time",
+        Nearest::Programs => "CPU time",
     }
 }
 
 /// The cliff with which loads are compared: its engine, its run and age, and whether it is reliable.
 fn basis(headroom: &Headroom) -> String {
     let frames = headroom.frame_bytes.map_or(String::new(), |bytes| format!(" of {bytes}-byte frames"));
-    let softirq = headroom
-        .softirq_at_cliff
-        .map_or(String::new(), |share| format!(", {} of the CPU in softirqs there", format::share(share)));
     let how = match headroom.engine {
         EngineKind::Wire => "measured",
         EngineKind::Sim => "simulated, not measured",
@@ -144,8 +146,13 @@ fn basis(headroom: &Headroom) -> String {
     };
     let why = headroom.cliff_why.as_ref().map_or(String::new(), |why| format!("; {why}"));
     let valid = if headroom.cliff_valid { "" } else { " Do not rely on it: see CAUTION." };
+    let others = if headroom.cliff_of.starts_with("find") {
+        " Other frame sizes or programs have another cliff: `netcliff learn` estimates it from traffic."
+    } else {
+        ""
+    };
     format!(
-        "Cliff of one CPU: {}{frames}, {how}{softirq} ({}{date}{age}{why}).{valid}",
+        "Cliff of one CPU: {}{frames}, {how} ({}{date}{age}{why}).{valid}{others}",
         format::figure(&headroom.cliff_pps, Unit::Pps),
         headroom.cliff_of,
     )
@@ -166,6 +173,27 @@ fn counted(headroom: &Headroom) -> String {
     }
 }
 
+fn has_latency(headroom: &Headroom) -> bool {
+    headroom.cpus.iter().any(|cpu| cpu.latency_s.is_some())
+}
+
+/// What the columns of the CPUs mean.
+fn legend(headroom: &Headroom) -> String {
+    let of_limit = match headroom.softirq_at_cliff {
+        Some(share) => format!(
+            "of limit: the largest of load / cliff, softirq / {} (softirq at the cliff), and busy.",
+            format::share(share)
+        ),
+        None => "of limit: the larger of load / cliff and busy.".to_owned(),
+    };
+    let latency = if has_latency(headroom) {
+        " latency (mean), p99: of the calibrated packets at this load, by the model; -: no packets, or not computed."
+    } else {
+        ""
+    };
+    of_limit + latency
+}
+
 fn cpus(headroom: &Headroom) -> String {
     let row = |cpu: &CpuHeadroom| {
         let latency = |pick: fn(&netcliff_core::Latency) -> Option<netcliff_core::Figure>| {
@@ -183,8 +211,12 @@ fn cpus(headroom: &Headroom) -> String {
             latency(|latency| latency.p99),
         ]
     };
-    let heads = ["", "load", "softirq", "busy", "of limit", "limit", "mean (model)", "p99 (model)"].map(str::to_owned);
-    columns([heads].into_iter().chain(headroom.cpus.iter().map(row)))
+    let heads = ["", "load", "softirq", "busy", "of limit", "nearest limit", "latency", "p99"].map(str::to_owned);
+    let rows = [heads].into_iter().chain(headroom.cpus.iter().map(row));
+    if has_latency(headroom) {
+        return columns(rows);
+    }
+    columns(rows.map(|[cpu, load, softirq, busy, share, by, ..]| [cpu, load, softirq, busy, share, by]))
 }
 
 fn of_queues(queues: &[&QueueHeadroom]) -> String {
@@ -279,25 +311,29 @@ mod tests {
     #[test]
     fn the_page() {
         let page = headroom(&example(), STYLE);
-        assert!(page.starts_with("This host is at 62 % of its cliff: CPU 1, by packets.\n"), "{page}");
+        assert!(page.starts_with("This host is at 62 % of its cliff: CPU 1 is nearest, by packets.\n"), "{page}");
         assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains("find run 3,"), "{page}");
         for says in ["64-byte frames", "CPU 1  134 kpps", "34.0 us", "eth0 rx 0", "40 days ago"] {
             assert!(page.contains(says), "{says} in:\n{page}");
         }
+        assert!(page.contains("of limit: the largest of load / cliff, softirq / 50.0 %"), "{page}");
+        let narrow = headroom(&example(), Style { width: 80, ..STYLE });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         let lost = headroom(&Headroom { lost_per_s: 1e3, ..example() }, STYLE);
         assert!(lost.contains("It loses 1.00 kpps now."), "{lost}");
         let flat =
             |headroom: &Headroom| super::headroom(headroom, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
         let page = flat(&example());
-        let line = "Cliff of one CPU: 216 kpps (191-242) of 64-byte frames, measured, 50.0 % of the CPU in softirqs there \
-                    (find run 3, 2025-11-24 16:00:00 UTC, 40 days ago). Do not rely on it: see CAUTION. Counted over 2.00 s. A packet counts once for each device";
+        let line = "Cliff of one CPU: 216 kpps (191-242) of 64-byte frames, measured (find run 3, 2025-11-24 16:00:00 \
+                    UTC, 40 days ago). Do not rely on it: see CAUTION. Other frame sizes or programs have another cliff: `netcliff \
+                    learn` estimates it from traffic. Counted over 2.00 s. A packet counts once for each device";
         assert!(page.contains(line), "{page}");
         let mut two = Headroom { engine: EngineKind::Model, age_s: None, cliff_valid: true, ..example() };
         two.cpus[0].packets_per_s = 20e3;
         let page = flat(&two);
         for says in [
-            "by the model, not measured, 50.0 %",
-            "UTC). 2 CPUs process packets, 154 kpps together: each is compared with that cliff, and the first line is of CPU 1.",
+            "by the model, not measured (find run 3",
+            "from traffic. 2 CPUs process packets, 154 kpps together: each is compared with that cliff, and the first line is of CPU 1.",
             PASSES,
         ] {
             assert!(page.contains(says), "{says} in:\n{page}");
@@ -338,7 +374,10 @@ mod tests {
             assert!(page.contains("OTHER LIMITS"), "{page}");
         }
         let page = first(vec![link(false, false, 0.5e9, 1e9)]);
-        assert!(page.contains("of its cliff: CPU 1, by packets.") && page.contains("receives 500 Mbit/s"), "{page}");
+        assert!(
+            page.contains("of its cliff: CPU 1 is nearest, by packets.") && page.contains("receives 500 Mbit/s"),
+            "{page}"
+        );
     }
 
     /// The first sentence names the program that uses the CPU; below it are the programs of every CPU. Losses are in a
@@ -357,7 +396,7 @@ mod tests {
         full.cliff_why = Some("run 10 is not used: it is a what-if (--work 7us)".into());
         let page = headroom(&full, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
         for says in [
-            "at 98 % of what its CPU can do: CPU 1, by time that is not idle, most by dnsmasq (pid 7, udp 0.0.0.0:53).",
+            "at 98 % of its limit: CPU 1 is nearest, a thread on it 98 % busy, most by dnsmasq (pid 7, udp 0.0.0.0:53).",
             "LOST NOW",
             "31000 a second",
             "dnsmasq (pid 7, udp 0.0.0.0:53): 94 % of CPU 1",
