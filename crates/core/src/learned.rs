@@ -204,6 +204,11 @@ impl Learned {
         Some(first.cliff_pps?.scaled(per_part))
     }
 
+    /// Packets of a part divided by all packets; 1 without packets.
+    pub fn share_of(&self, part: &LearnedPart) -> f64 {
+        if self.traffic.packets_per_s > 0.0 { part.packets_per_s / self.traffic.packets_per_s } else { 1.0 }
+    }
+
     /// Converts the result to a finding, for commands that need one: the costs, and the model's cliff of the receive
     /// CPU that overloads first. No load was sent to measure the cliff, so that such a finding is never chosen as a
     /// host's calibration. `None` if the result has no costs.

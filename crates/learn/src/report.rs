@@ -400,7 +400,7 @@ impl Conclusions {
         let moved = 100.0 * (fitted.moved - 1.0);
         for doubt in &fitted.doubts {
             let why = match doubt {
-                Doubt::Polls => "the cost of a packet cannot be separated from the cost of a poll: polls took one packet each, or were too few. Traffic in bursts, or more traffic, separates them".to_owned(),
+                Doubt::Polls => "most polls took one packet, or polls were too few: the cost of a packet includes its poll. In bursts packets share polls and cost less, so that the cliff may be higher than shown. Traffic in bursts, or more traffic, separates the two".to_owned(),
                 Doubt::Switches => "the program's cost of reading a packet cannot be separated from its cost of waking: the number of wake-ups per packet was the same in every slice. Up to half of its time is assumed to be waking; a load that changes more separates the two".to_owned(),
                 Doubt::Fixed => format!("time per second (timers) cannot be separated from time per packet: the load changed by {moved:.0} % only, and 20 % are needed. A watch that covers a quiet and a busy hour separates them"),
                 Doubt::Ticks => "interrupts, polls and wake-ups are in the cost of a packet, although packets share them near the cliff: ticks do not show them. With eBPF (root, a kernel with BTF) they are separated".to_owned(),

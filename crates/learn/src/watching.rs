@@ -247,7 +247,7 @@ fn programs(options: &Options, ports: &[&Port], stop: &AtomicBool) -> Result<(Ve
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let found: Vec<Program> = shares.into_iter().take(MOST_PROGRAMS).filter_map(|(pid, _)| Program::of(pid)).collect();
     let caution = match found.is_empty() {
-        true => "No program with sockets used CPU time when the watch began: only CPUs were watched; --port or --pid names one.".to_owned(),
+        true => "No program with sockets used CPU time when the watch began, so that no program's own limit is known: name a program with --port or --pid.".to_owned(),
         false => {
             let names: Vec<String> = found.iter().map(Program::title).collect();
             format!("No program was named: the ones with sockets that used most CPU time were watched: {}.", names.join(", "))

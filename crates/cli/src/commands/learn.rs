@@ -55,7 +55,7 @@ pub fn run(args: &LearnArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(run) = run {
         output::say(format!(
-            "netcliff: kept as run {run}; other commands take it with --host learn:{run} or last-learn"
+            "netcliff: stored as run {run}. Next: `netcliff predict --host learn:{run} --cliff --set KEY=VALUE` for the cliff with another cost, `netcliff headroom --host learn:{run}` for the distance from now on"
         ));
     }
     Ok(ExitCode::from(u8::from(learned.first().is_none())))
