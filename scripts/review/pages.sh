@@ -29,7 +29,7 @@ answers() (
     verdict "rank 9" "README: ${readme:-nothing}; predict.md: ${predict:-nothing}" test -n "$readme" -a "$readme" = "$predict"
 
     said=$(timeout 20 "$netcliff" predict --cliff 2>&1)
-    verdict "words, predict" "$(grep -m1 '^livelock' <<<"$said")" grep -q 'at twice the cliff .* of the peak is delivered' <<<"$said"
+    verdict "words, predict" "$(grep -m1 '^left at 2x' <<<"$said")" grep -q '^left at 2x .* of the peak, at twice the cliff' <<<"$said"
 
     for seed in 1 2; do
         timeout 20 "$netcliff" simulate --host pentium4-2530mhz --rate 50kpps --packets 5000 --seed "$seed" --json >"$scratch/$seed.json" 2>"$scratch/errors"
@@ -42,8 +42,8 @@ answers() (
     finding=web/tests/data/find.json
     said=$(timeout 60 "$netcliff" predict --host "$finding" --cliff 2>&1)
     of_run=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["setup"]["scheme"].split(":")[0])' "$finding")
-    verdict "rank 25" "$(grep -m1 'scheme:' <<<"$said")" grep -q "scheme: $of_run.*that of the run" <<<"$said"
-    verdict "rank 11" "$(grep -m1 "page's cliff" <<<"$said")" grep -q "page's cliff (model .*) includes .*; this one is for the undisturbed host as calibrated" <<<"$said"
+    verdict "rank 25" "$(grep -m1 '^scheme ' <<<"$said")" grep -q "^scheme *$of_run" <<<"$said"
+    verdict "rank 11" "$(grep -m1 "run's page" <<<"$said")" grep -q "run's page (model .*) includes .*; this one is for the undisturbed host as calibrated" <<<"$said"
     longest=$(sed 1,2d <<<"$said" | grep -v '^netcliff:' | awk 'length > most {most = length} END {print most}')
     verdict "rank 25, notes" "the longest line has $longest characters" test "$longest" -le 120
     verdict "rank 25, words" "$(grep -c 'random hosts' <<<"$said") notes on random hosts" test "$(grep -c 'random hosts' <<<"$said")" = 0

@@ -711,7 +711,7 @@ if (program && execFileSync(program, ["--help"], { encoding: "utf8" }).includes(
       const [gain] = /\+[\d.]+ % \([\d.]+ to [\d.]+\) over the \S+ kpps simulated without it/.exec(report);
       assert.ok(suggested.includes(gain), `${gain} in ${suggested}`);
       await page.waitForFunction(
-        () => /page's cliff \(.*254 kpps\).*undisturbed host/.test(document.querySelector(".differs")?.textContent),
+        () => /run's page \(.*254 kpps.*\).*undisturbed host/.test(document.querySelector(".differs")?.textContent),
         null,
         { timeout: 60_000 },
       );

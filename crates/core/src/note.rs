@@ -46,8 +46,8 @@ sentences! {
         // Of the model: size of its error, and effects that it neglects.
         Approximate(bounds: Bounds) => "{bounds}";
         Unchecked(of: &'static str, ring: Option<u64>, socket: Option<u64>) =>
-            "{of}: {larger} packets is more than any that was checked against the simulator: the model's error is \
-             unknown; simulate to check the figures",
+            "the model's error is unknown here ({of}): {larger} packets is more than any that was checked against the simulator; \
+             `netcliff simulate` checks the figures",
             larger = larger(*ring, *socket);
         MeanSizeOnly(longer: f64) =>
             "the model uses only the mean of the frame sizes: actual waits in the ring are up to {percent:.2} % longer; latency \
@@ -118,7 +118,7 @@ sentences! {
             "the NIC's moderation and the interrupt's delivery are modelled as one timer with the same mean time";
         ColdCaches(protocol_s: f64, application_s: f64) =>
             "cold caches: the additional cost of a packet (protocol {protocol}, application {application} at a full socket) is \
-             modelled as exponential; while the ring is served without a break, it is that of the period's middle",
+             modelled as exponential; during a busy period of the ring the model uses one value, that of the period's middle",
             protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
             "napi: up to {percent} % of the polls are full (they process the whole weight, {weight} packets). After ten full polls, or at a timer tick, \
@@ -214,6 +214,28 @@ sentences! {
         Capture(sentence: String) => "{sentence}";
         NoHeader(file: String, packets: usize, of: usize) =>
             "{file}: {packets} of {of} packets have no IP header: they go to queue 0, as in NICs";
+    }
+}
+
+/// First words of [`Note::Approximate`] and [`Note::Unchecked`], before the name of the approximation. Notes that were
+/// read from a file are only sentences.
+const APPROXIMATES: &str = "the model approximates here (";
+const UNKNOWN_ERROR: &str = "the model's error is unknown here (";
+
+impl Note {
+    /// Whether it says that the model's error is unknown.
+    pub fn is_unknown_error(&self) -> bool {
+        self.to_string().starts_with(UNKNOWN_ERROR)
+    }
+
+    /// Whether it bounds the error of an approximation whose error is unknown according to `other`.
+    pub fn is_refuted_by(&self, other: &Self) -> bool {
+        let (bounds, unknown) = (self.to_string(), other.to_string());
+        let name = bounds.strip_prefix(APPROXIMATES).and_then(|rest| Some(rest.split_once("). ")?.0));
+        let of = |name: &str| {
+            unknown.strip_prefix(UNKNOWN_ERROR).is_some_and(|rest| rest.starts_with(&format!("{name}): ")))
+        };
+        name.is_some_and(of)
     }
 }
 
@@ -409,7 +431,7 @@ mod tests {
             Note::AtLatency(2e-6, Some(30e-6)),
         ];
         let said = [
-            "dim: a ring of 2000 and a socket of 3000 packets is more than any that was checked",
+            "unknown here (dim): a ring of 2000 and a socket of 3000 packets is more than any that was checked",
             "the load that was really offered (59.0000 kpps of the 60.0000 kpps asked for)",
             "(coefficient of variation 0.35) are modelled as these phases; the application's times",
             "computed with an interrupt latency of 2us and a gap that ends 30us late, by trials",
@@ -421,7 +443,17 @@ mod tests {
         for (note, said) in notes.iter().zip(said) {
             assert!(note.to_string().contains(said), "{note}");
         }
-        assert!(matches!(&read[0], Note::Read(sentence) if sentence.starts_with("dim: ")));
+        assert!(matches!(&read[0], Note::Read(sentence) if sentence.starts_with("the model's error is unknown")));
+        let range = (0.0, 1.0);
+        let of = |name| {
+            Note::Approximate(Bounds { name, loss: range, mean_latency: range, interrupts: range, available: range })
+        };
+        for unknown in [&notes[0], &read[0]] {
+            assert!(
+                unknown.is_unknown_error() && of("dim").is_refuted_by(unknown) && !of("napi").is_refuted_by(unknown)
+            );
+        }
+        assert!(!of("dim").is_unknown_error() && !of("dim").is_refuted_by(&of("dim")));
         assert_ne!(Note::NeverUsedUp(300, 256), Note::NeverUsedUp(301, 256));
     }
 }

@@ -111,20 +111,34 @@ fn latency(outcome: &Outcome) -> Option<Latency> {
 pub fn outcomes(records: &[Record], style: Style) -> String {
     let text = match records {
         [] => "no records\n".to_owned(),
-        [record] => outcome(record, style),
+        [record] => outcome(record, &offered(&load(record)), style),
         _ => list(records, style),
     };
     format::printable(&text)
 }
 
-/// Cliff and livelock index, then one line for each cost, the most important for the cliff first.
-pub fn analysis(analysis: &Analysis, style: Style) -> String {
-    let mut text = format!(
-        "cliff       {} (highest load with loss up to {})\nlivelock    at twice the cliff {} of the peak is delivered (100 %: no livelock)\n",
-        format::quantity(analysis.cliff_pps, Unit::Pps),
-        format::loss(analysis.loss_target),
+/// Cliff and livelock index, then one line for each cost, the most important for the cliff first; then the figures of
+/// `record`. `at_half`: the user named no load, and the record is for half the cliff.
+pub fn analysed(analysis: &Analysis, record: &Record, at_half: bool, style: Style) -> String {
+    let load = load(record);
+    let at = if at_half { format!("At half the cliff, {load} (--rate names another load)") } else { offered(&load) };
+    let is_unknown = record.outcome.notes.iter().any(Note::is_unknown_error);
+    self::analysis(analysis, is_unknown, style) + &format::printable(&outcome(record, &at, style))
+}
+
+/// `is_unknown`: the model's error is unknown for this host.
+fn analysis(analysis: &Analysis, is_unknown: bool, style: Style) -> String {
+    let cliff = format::quantity(analysis.cliff_pps, Unit::Pps);
+    let mut text =
+        format!("cliff       {cliff} (highest load with loss up to {})\n", format::loss(analysis.loss_target));
+    if is_unknown {
+        let rate = cliff.replace(' ', "");
+        text.push_str(&format!("            with unknown error; `netcliff simulate --rate {rate}` checks it\n"));
+    }
+    text.push_str(&format!(
+        "left at 2x  {} of the peak, at twice the cliff (100 %: no livelock)\n",
         format::share(analysis.livelock)
-    );
+    ));
     if analysis.sensitivities.is_empty() {
         return text;
     }
@@ -177,7 +191,7 @@ fn notes(records: &[Record]) -> Vec<String> {
     };
     let noted = |record| -> Vec<(String, String)> {
         let record: &Record = record;
-        record.outcome.notes.iter().map(|note| (sentence(note), load(record))).collect()
+        valid(&record.outcome.notes).into_iter().map(|note| (sentence(note), load(record))).collect()
     };
     let line = |(note, mut loads): (String, Vec<String>)| {
         let (kind, note) = note.strip_prefix(WARNING).map_or(("note", note.as_str()), |text| ("warning", text));
@@ -192,16 +206,28 @@ fn notes(records: &[Record]) -> Vec<String> {
     grouped(records.iter().flat_map(noted)).into_iter().map(line).collect()
 }
 
+/// The notes, those on an unknown error first, without bounds of that error.
+fn valid(notes: &[Note]) -> Vec<&Note> {
+    let mut valid: Vec<&Note> =
+        notes.iter().filter(|note| !notes.iter().any(|other| note.is_refuted_by(other))).collect();
+    valid.sort_by_key(|note| !note.is_unknown_error());
+    valid
+}
+
 /// `text` as lines that fit the page.
 pub(crate) fn wrapped(text: &str, style: Style) -> String {
     format::lines(text, style.width, "", "").into_iter().map(|line| line + "\n").collect()
 }
 
-/// The result at one load as a line: `At 100 kpps offered: delivered 100 kpps, lost 0 %, latency p99 181 us, CPU left
-/// 19.5 % (model).`
-fn answer(record: &Record) -> String {
+/// `At 100 kpps offered`.
+fn offered(load: &str) -> String {
+    format!("At {load} offered")
+}
+
+/// The result at one load as a line, after the words on the load: `At 100 kpps offered: delivered 100 kpps, lost 0 %,
+/// latency p99 181 us, CPU left 19.5 % (model).`
+fn answer(record: &Record, at: &str) -> String {
     let outcome = &record.outcome;
-    let load = load(record);
     let stated = |name: &str, unit: Unit, figure: Option<Figure>| {
         figure.map(|figure| format!("{name}{}", format::figure(&figure, unit)))
     };
@@ -215,7 +241,7 @@ fn answer(record: &Record) -> String {
     let parts = if parts.is_empty() { "no figure is known".to_owned() } else { parts.join(", ") };
     let sampled = outcome.throughput_pps.into_iter().chain(outcome.loss_fraction).find_map(|figure| figure.interval);
     let level = sampled.map_or(String::new(), |ends| format!(", {} intervals", format::share_short(ends.confidence)));
-    format!("At {load} offered: {parts} ({}{level}).", sheet::column(record.engine))
+    format!("{at}: {parts} ({}{level}).", sheet::column(record.engine))
 }
 
 /// Loss up to this counts as no loss, because short trials do not resolve a smaller loss.
@@ -355,7 +381,7 @@ fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
     format!("\n{}", lines(&table))
 }
 
-fn outcome(record: &Record, style: Style) -> String {
+fn outcome(record: &Record, at: &str, style: Style) -> String {
     let all: Vec<&Fact> = SHORT.iter().chain([&BITS]).chain(LONG).collect();
     let mut table = empty(style);
     let unknown = unknown_shares(&record.point.host);
@@ -366,8 +392,8 @@ fn outcome(record: &Record, style: Style) -> String {
         }
     }
     let (warnings, notes): (Vec<String>, Vec<String>) =
-        record.outcome.notes.iter().map(ToString::to_string).partition(|note| note.starts_with(WARNING));
-    let answer: String = [answer(record)].iter().chain(&warnings).map(|line| wrapped(line, style)).collect();
+        valid(&record.outcome.notes).into_iter().map(ToString::to_string).partition(|note| note.starts_with(WARNING));
+    let answer: String = [answer(record, at)].iter().chain(&warnings).map(|line| wrapped(line, style)).collect();
     let mut text = format!("{answer}\n{}\n{}", facts(&all, record), lines(&table));
     text.push_str(&applications(&record.outcome.applications, style));
     text.push_str(&queues(&record.outcome.queues, style));

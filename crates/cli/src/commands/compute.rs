@@ -111,8 +111,9 @@ fn analyse(
         }
         output::data(&preset_caution(args.compute.host.as_deref(), store))?;
         // The cliff is printed first, because the user requested it.
-        output::page(&report::table::analysis(&analysis, output::style()))?;
-        output::page(&report::table::outcomes(&records, output::style()))?;
+        for record in &records {
+            output::page(&report::table::analysed(&analysis, record, load.is_none(), output::style()))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -301,8 +302,8 @@ fn host_and_scheme(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<(Hos
     let Costs { mut host, origin } = costs(args.host.as_deref(), &args.set, store, for_people)?;
     let scheme = args.scheme.clone().unwrap_or_else(|| {
         let scheme = origin.run().map(|found| found.finding.setup.scheme.clone());
-        if let Some(scheme) = scheme.as_ref().filter(|_| for_people) {
-            output::say(format!("netcliff: scheme: {scheme}, that of the run; --scheme names another"));
+        if scheme.is_some() && for_people {
+            output::say("netcliff: the scheme is that of the run; --scheme names another");
         }
         scheme.unwrap_or_else(|| Scheme::Napi(Napi::default()))
     });

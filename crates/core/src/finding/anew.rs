@@ -59,7 +59,7 @@ impl fmt::Display for CliffReason {
     }
 }
 
-/// The page's computed cliffs and the reasons; `Display` writes them as one sentence.
+/// The cliffs on the page of `find`, and the reasons; `Display` writes them as sentences.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhyCliffsDiffer {
     page: ByEngine<Figure>,
@@ -81,14 +81,19 @@ impl fmt::Display for WhyCliffsDiffer {
             let (figure, unit) = cliff.split_at(cliff.find(char::is_alphabetic)?);
             Some(format!("{name} {figure} {unit}"))
         };
-        let page = [("model", self.page.model), ("simulation", self.page.sim)];
+        let page = [("model", self.page.model), ("simulation", self.page.sim), ("measured", self.page.wire)];
         let page: Vec<String> = page.into_iter().filter_map(named).collect();
         let (of_page, here): (Vec<&CliffReason>, _) = self.reasons.iter().partition(|reason| reason.is_of_the_page());
+        let use_it = match (here.is_empty(), self.page.wire.is_some()) {
+            (true, true) => "Plan with the measured one, and compare settings with this one",
+            (true, false) => "Compare settings with this one",
+            (false, _) => "Compare it with other predictions from these costs",
+        };
         let here: String = here.iter().map(|reason| format!(", {reason}")).collect();
         let (page, included) = (page.join(", "), listed(&of_page));
         write!(
             out,
-            "The page's cliff ({page}) includes {included}; this one is for the undisturbed host as calibrated{here}."
+            "The cliff on the run's page ({page}) includes {included}; this one is for the undisturbed host as calibrated{here}. {use_it}."
         )
     }
 }
@@ -107,8 +112,10 @@ impl Finding {
     /// cliff on `find`'s page. `asked`: reasons known to the caller, such as changed costs. `None` if the page has no
     /// computed cliff.
     pub fn why_cliffs_differ(&self, asked: Vec<CliffReason>) -> Option<WhyCliffsDiffer> {
-        let page = ByEngine { wire: None, ..self.cliff_pps.clone() };
-        page.present().next()?;
+        let page = self.cliff_pps.clone();
+        if page.model.is_none() && page.sim.is_none() {
+            return None;
+        }
         let speed = self.cliff_as_calibrated_pps.as_ref().map(|_| CliffReason::SearchSpeed);
         let left = self.cliff_undisturbed_pps.as_ref().map(|_| CliffReason::Disturbances);
         let reasons = speed.into_iter().chain(left).chain([CliffReason::Spread]).chain(asked).collect();
@@ -147,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn why_two_cliffs_of_a_record_differ_is_one_sentence() {
+    fn why_two_cliffs_of_a_record_differ_and_which_to_use() {
         let mut finding = finding();
         assert_eq!(finding.why_cliffs_differ(Vec::new()), None);
         finding.cliff_pps.model = Some(Figure::exact(338_000.0));
@@ -155,9 +162,13 @@ mod tests {
         let plain = finding.why_cliffs_differ(Vec::new()).unwrap();
         assert_eq!(
             plain.to_string(),
-            "The page's cliff (model 338 kpps, simulation 360 kpps) includes the spread of times as measured; this one is for the \
-             undisturbed host as calibrated."
+            "The cliff on the run's page (model 338 kpps, simulation 360 kpps) includes the spread of times as measured; this one is \
+             for the undisturbed host as calibrated. Compare settings with this one."
         );
+        finding.cliff_pps.wire = Some(Figure::exact(335_000.0));
+        let measured = finding.why_cliffs_differ(Vec::new()).unwrap().to_string();
+        assert!(measured.contains("simulation 360 kpps, measured 335 kpps)"), "{measured}");
+        assert!(measured.ends_with("Plan with the measured one, and compare settings with this one."), "{measured}");
         assert_eq!(plain.clone().unless_model_has(338_100.0), None);
         assert!(plain.unless_model_has(331e3).is_some());
         finding.cliff_as_calibrated_pps = Some(ByEngine::default());
@@ -174,6 +185,7 @@ mod tests {
         assert!(said.contains(included), "{said}");
         let here = "with --set ring=64 --set protocol=2us, under interrupt:drops_interrupt=true, at a loss of 0.1%, by --fidelity paper";
         assert!(said.contains(here), "{said}");
+        assert!(said.ends_with(". Compare it with other predictions from these costs."), "{said}");
     }
 
     #[test]
