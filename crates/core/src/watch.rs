@@ -6,6 +6,8 @@ use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
 
 /// Busy share from which a CPU counts as full. It is below 1 because of timers and of the coarse ticks of the kernel.
 const FULL: f64 = 0.9;
+/// Share of busy time below which a CPU is idle: 0 % when rounded.
+const IDLE: f64 = 0.005;
 /// Share of the link from which it counts as full.
 const LINK_FULL: f64 = 0.95;
 /// Share of a CPU's time taken by the hypervisor (steal) from which [`Moment::bottleneck`] reports it.
@@ -441,6 +443,7 @@ impl Moment {
     /// The bottleneck as a sentence: a loss if there is one, otherwise a part at its limit.
     pub fn bottleneck(&self) -> String {
         self.losses().or_else(|| self.full()).unwrap_or_else(|| match self.busiest() {
+            Some(cpu) if cpu.busy() < IDLE => "nothing is at its limit; all CPUs are idle".to_owned(),
             Some(cpu) => format!(
                 "nothing is at its limit; the busiest CPU is {} at {:.0} %, {:.0} % of it for packets",
                 cpu.cpu,
@@ -673,6 +676,8 @@ mod tests {
             assert!(moment.bottleneck().contains(words), "{}", moment.bottleneck());
         }
         assert_eq!(Moment::default().bottleneck(), "nothing was counted");
+        let idle = Moment { cpus: vec![CpuMoment { idle: 1.0, ..CpuMoment::default() }], ..moment() };
+        assert_eq!(idle.bottleneck(), "nothing is at its limit; all CPUs are idle");
     }
 
     #[test]

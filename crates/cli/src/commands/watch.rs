@@ -40,6 +40,8 @@ struct Line<'a> {
 
 /// Interval between checks for a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// What short names of columns mean, for a screen without the help.
+const COLUMNS: &str = "bklog/s: packets/s lost at a full backlog; squeeze: softirqs/s cut short";
 /// Columns if the output is no terminal.
 const USUAL_COLUMNS: usize = 80;
 /// Largest area that is drawn (columns, rows): cells take memory, and a terminal may claim any size.
@@ -162,11 +164,11 @@ fn lines(args: &WatchArgs, mut ports: Vec<&Port>, mut recorder: Option<&mut Appe
         } else if args.json {
             output::json(&text)?;
         } else {
-            let view = View { moment, all: args.all, ..View::default() };
+            let view = View { moment, all: args.all, once: true, ..View::default() };
             let width = output::columns(&std::io::stdout()).unwrap_or(USUAL_COLUMNS);
             let width = u16::try_from(width).unwrap_or(u16::MAX).min(LARGEST.0);
             output::data(&screen::text(&view, width, screen::height(&view)))?;
-            output::data("\n")?;
+            output::data(&format!("\n{COLUMNS}\n"))?;
             return Ok(ExitCode::SUCCESS);
         }
         if args.once {

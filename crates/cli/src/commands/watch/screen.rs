@@ -42,6 +42,8 @@ pub struct View {
     pub recording: bool,
     /// True: devices of all network namespaces are watched.
     pub all: bool,
+    /// True: one sample is printed, and there are no keys.
+    pub once: bool,
     /// True: keys and columns are explained.
     pub help: bool,
     /// Rows scrolled out at the top of tables that do not fit.
@@ -269,12 +271,15 @@ impl Window {
 
 /// The title line. In any state it fits the narrowest screen, with the key that explains the others.
 fn title(view: &View) -> Line<'static> {
-    let mut state = vec![format!("every {:.1} s", view.moment.seconds)];
+    let seconds = view.moment.seconds;
+    let mut state =
+        vec![if view.once { format!("one sample over {seconds:.1} s") } else { format!("every {seconds:.1} s") }];
     state.extend(view.all.then(|| "all".to_owned()));
     state.extend(view.paused.then(|| "paused".to_owned()));
     state.extend(view.recording.then(|| "recording".to_owned()));
     state.extend(view.by_load.then(|| "by load".to_owned()));
-    Line::from(format!("netcliff watch: {}   ? help, q quit", state.join(", "))).dim()
+    let keys = if view.once { "" } else { "   ? help, q quit" };
+    Line::from(format!("netcliff watch: {}{keys}", state.join(", "))).dim()
 }
 
 #[cfg(test)]

@@ -93,6 +93,12 @@ fn each_state_at_80_and_120_columns() {
     insta::assert_snapshot!("watch", screens);
 }
 
+#[test]
+fn one_sample_has_no_keys() {
+    let seen = text(&View { once: true, ..view() }, 80, 24);
+    assert!(seen.starts_with("netcliff watch: one sample over 1.0 s\n"), "{seen}");
+}
+
 /// The help fits a terminal of 80x24: no line is below its end.
 #[test]
 fn the_help_fits() {
