@@ -19,6 +19,8 @@ pub use pcap::Pcap;
 pub const STANDARD_BYTES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 /// Size of a jumbo frame (bytes, FCS included), for an MTU of 9000.
 pub const JUMBO_BYTES: u32 = 9018;
+/// Longest live frame (bytes).
+const LONGEST_LIVE_BYTES: u32 = 3300;
 
 /// The requested tests of RFC 2544.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -328,6 +330,13 @@ impl Settings {
             SearchBy::Binary | SearchBy::Mlr => Goal::rfc2544(self.trial_s, self.loss_ratio, self.width),
             SearchBy::MlrTypical => Goal::typical(self.loss_ratio, self.width).with_trials_of(self.trial_s.min(1.0)),
         }
+    }
+
+    /// Whether live frames were not requested, and can have this size.
+    pub fn may_send_live(&self, frame: FrameSize) -> bool {
+        let fits = matches!(frame, FrameSize::Fixed(bytes) if bytes <= LONGEST_LIVE_BYTES);
+        let plain = !self.ipv6 && !self.both_ways && self.pcap.is_none() && self.stamps == Stamps::Application;
+        self.send_by != SendBy::Live && fits && plain
     }
 
     /// The bursts to try with a sender of `burst_pps`.

@@ -15,7 +15,7 @@ use crate::drawing::Drawing;
 use crate::drawing::stored::{axis, stored};
 use crate::format::{self, Unit};
 use crate::svg;
-use crate::terminal::rfc2544::{doubt, ended_early, missing, notes, tables, throughput_of, verdict};
+use crate::terminal::rfc2544::{doubt, ended_early, lower_bounds, missing, notes, tables, throughput_of, verdict};
 
 /// Step of the frame size (bytes) between points of the curve of a line's rate.
 const LINE_STEP_BYTES: usize = 16;
@@ -36,7 +36,8 @@ fn headline(report: &Rfc2544Report) -> String {
 
 fn body(report: &Rfc2544Report) -> Markup {
     let drawings = [("throughput", throughput(report)), ("latency", latency(report)), ("loss", loss(report))];
-    let lists = [("Not measured", missing(report)), ("Notes", notes(report))];
+    let lists =
+        [("Only a lower bound", lower_bounds(report)), ("Not measured", missing(report)), ("Notes", notes(report))];
     html! {
         header {
             p.kicker { "netcliff rfc2544 · " (format::date_utc(report.provenance.started_unix_s)) }

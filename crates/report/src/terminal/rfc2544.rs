@@ -11,6 +11,7 @@ use super::Style;
 use super::page::Page;
 use crate::format::{self, Unit};
 use crate::sheet;
+use crate::table::grouped;
 use brief::answer;
 pub(crate) use brief::{doubt, verdict};
 
@@ -23,7 +24,7 @@ pub fn rfc2544(report: &Rfc2544Report, style: Style) -> String {
     for (heading, rows) in tables(report) {
         table(&mut page, &heading, &rows);
     }
-    page.list("NOT MEASURED", &missing(report));
+    lacks(&mut page, report);
     page.heading("SET-UP");
     set_up(&mut page, report);
     page.list("NOTES", &notes(report));
@@ -43,14 +44,41 @@ pub fn tables(report: &Rfc2544Report) -> Tables {
     tables
 }
 
+/// Adds the figures that are only lower bounds, and those that were not measured.
+pub(super) fn lacks(page: &mut Page, report: &Rfc2544Report) {
+    page.list("ONLY A LOWER BOUND", &lower_bounds(report));
+    page.list("NOT MEASURED", &missing(report));
+}
+
+/// Figures of each size that are only lower bounds, with the reasons, and how to send more.
+pub fn lower_bounds(report: &Rfc2544Report) -> Vec<String> {
+    let mut lines = lines_of(report, is_lower_bound);
+    let by_tester = |size: &SizeReport| size.limit == Some(Limit::Tester) && report.asked.may_send_live(size.frame);
+    if !lines.is_empty() && report.sizes.iter().any(by_tester) {
+        lines.push("--send-by live (root, Linux 5.18 or later) usually sends a higher load".to_owned());
+    }
+    lines
+}
+
 /// Figures of each size that were not measured, and sizes at which no test began.
 pub fn missing(report: &Rfc2544Report) -> Vec<String> {
-    let of = |size: &SizeReport| size.missing.iter().map(|line| format!("{}: {line}", size.frame)).collect::<Vec<_>>();
     let begun = |frame| report.sizes.iter().any(|size| size.frame == frame);
     let left: Vec<String> =
         report.asked.frames.iter().filter(|frame| !begun(**frame)).map(ToString::to_string).collect();
     let left = (!left.is_empty()).then(|| format!("{}: not begun", left.join(", ")));
-    report.sizes.iter().flat_map(of).chain(left).collect()
+    lines_of(report, |line| !is_lower_bound(line)).into_iter().chain(left).collect()
+}
+
+/// Whether the reason for which a figure is missing or limited is that the device can forward more.
+fn is_lower_bound(line: &str) -> bool {
+    line.contains("can forward more") || line.contains("the tester is the limit")
+}
+
+/// Reasons for which figures are missing or limited, each with the frame sizes that it applies to.
+fn lines_of(report: &Rfc2544Report, fits: impl Fn(&str) -> bool) -> Vec<String> {
+    let each = report.sizes.iter().flat_map(|size| size.missing.iter().map(move |line| (line, size.frame.to_string())));
+    let lines = grouped(each.filter(|(line, _)| fits(line)));
+    lines.into_iter().map(|(line, sizes)| format!("{}: {line}", sizes.join(", "))).collect()
 }
 
 /// Departures from RFC 2544, limits of the run, and limits of the ledgers.
@@ -106,7 +134,7 @@ fn set_up(page: &mut Page, report: &Rfc2544Report) {
 /// The method of the search for throughput, and how long it took.
 fn searched(report: &Rfc2544Report) -> String {
     let spent_s: f64 = report.sizes.iter().map(SizeReport::searched_s).sum();
-    let spent = if spent_s > 0.0 { format!("; {} of trials", time(spent_s)) } else { String::new() };
+    let spent = if spent_s > 0.0 { format!("; {} of trials in all", time(spent_s)) } else { String::new() };
     format!("{}{spent}", search(&report.asked))
 }
 

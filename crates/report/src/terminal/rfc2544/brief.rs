@@ -3,7 +3,7 @@
 use netcliff_rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 
 use super::{
-    Tables, between, bursts, ended_early, goals, latency, lost, missing, notes, pps, searched, table, throughput,
+    Tables, between, bursts, ended_early, goals, lacks, latency, lost, notes, pps, searched, table, throughput,
     throughput_of, unfinished, words,
 };
 use crate::format;
@@ -18,7 +18,7 @@ pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     let each = [throughput, unfinished, goals, latency, loss_in_brief, bursts];
     each.into_iter().for_each(|add| add(&mut tables, report));
     tables.iter().for_each(|(heading, rows)| table(&mut page, heading, rows));
-    page.list("NOT MEASURED", &missing(report));
+    lacks(&mut page, report);
     page.heading("SET-UP");
     page.fact("device", &report.device);
     page.fact("search", &searched(report));
@@ -94,7 +94,10 @@ pub(crate) fn doubt(report: &Rfc2544Report) -> Option<String> {
     let (void, all) =
         report.sizes.iter().fold((0, 0), |(void, all), size| (void + size.seen.void_trials, all + size.seen.trials));
     (void as f64 > MANY_VOID * all as f64).then(|| {
-        format!("In doubt: {void} of {all} trials are void (do not count), because the sender or the sink was too slow: stop other programs (top shows them), then repeat.")
+        let (does, left) = (if void == 1 { "does" } else { "do" }, all.saturating_sub(void));
+        format!(
+            "In doubt: {void} of {all} trials {does} not count, because the sender or the sink was delayed; the result uses {left}. Stop other programs (top shows them), then repeat."
+        )
     })
 }
 
