@@ -135,8 +135,8 @@ impl StreamWarning {
 
     /// These CPUs were fully busy in `row`.
     pub fn full_cpus(row: &str, cpus: &[String]) -> Self {
-        let what = if cpus.len() > 1 { "CPUs" } else { "CPU" };
-        Self::FullCpus(format!("{row}: {what} {} were{FULL_CPUS}", cpus.join(", ")))
+        let (what, were) = if cpus.len() > 1 { ("CPUs", "were") } else { ("CPU", "was") };
+        Self::FullCpus(format!("{row}: {what} {} {were}{FULL_CPUS}", cpus.join(", ")))
     }
 
     /// The sentence.

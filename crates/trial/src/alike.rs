@@ -59,7 +59,7 @@ fn as_one(group: &[Vec<String>]) -> String {
         }
     }
     if group.len() > 1 {
-        _ = write!(sentence, " ({} of these)", group.len());
+        _ = write!(sentence, " ({} times)", group.len());
     }
     sentence
 }
@@ -95,10 +95,10 @@ mod tests {
             "a load of 12.5 over 9 minutes",
         ]);
         let one = [
-            "write of 512B to 1MiB: the sender is busy (3 of these)",
+            "write of 512B to 1MiB: the sender is busy (3 times)",
             "2 CPUs: few",
             "write of 512B: the receiver is busy",
-            "a load of 0.38 to 12.5 over 9 minutes (2 of these)",
+            "a load of 0.38 to 12.5 over 9 minutes (2 times)",
         ];
         assert_eq!(found, one);
     }
@@ -106,6 +106,6 @@ mod tests {
     #[test]
     fn the_same_said_twice_is_one_and_other_words_are_another() {
         assert_eq!(of(&["eth0: 3 lost", "eth0: 3 lost", "eth1: 3 lost"]), ["eth0: 3 lost", "eth1: 3 lost"]);
-        assert_eq!(of(&["", "ß (1)", "ß (2)"]), ["", "ß (1 to 2) (2 of these)"]);
+        assert_eq!(of(&["", "ß (1)", "ß (2)"]), ["", "ß (1 to 2) (2 times)"]);
     }
 }
