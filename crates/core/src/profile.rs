@@ -203,7 +203,7 @@ pub struct ProgramRow {
 }
 
 /// CPU time by class, each as a share of one CPU and summed over the CPUs. Together with `idle` the sum is the number
-/// of CPUs.
+/// of CPUs, or less if samples are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfileClasses {
@@ -217,6 +217,14 @@ pub struct ProfileClasses {
     pub own: f64,
     /// Idle time.
     pub idle: f64,
+}
+
+impl ProfileClasses {
+    /// All time that has samples, as a share of one CPU.
+    pub fn sum(&self) -> f64 {
+        let Self { softirq, application, others, own, idle } = self;
+        softirq + application + others + own + idle
+    }
 }
 
 /// CPU time of the same window by another meter, to check the samples.
@@ -279,10 +287,19 @@ pub struct Sampled {
 }
 
 impl Sampled {
+    /// Number of CPUs, at least 1, as a divisor.
+    fn divisor(&self) -> f64 {
+        self.cpus.len().max(1) as f64
+    }
+
+    /// Samples per second on each CPU, as taken: fewer than `rate_hz` if samples are missing.
+    pub fn taken_hz(&self) -> f64 {
+        self.samples as f64 / (self.seconds.max(1e-9) * self.divisor())
+    }
+
     /// CPU time that sampling cost, as a share of the CPUs' time; `None`: the cost of a sample was not measured.
     pub fn overhead(&self) -> Option<f64> {
-        let cpus = self.cpus.len().max(1) as f64;
-        Some(self.sample_s? * self.rate_hz + self.own_cpu / cpus)
+        Some(self.sample_s? * self.taken_hz() + self.own_cpu / self.divisor())
     }
 }
 
@@ -370,6 +387,16 @@ impl Profile {
         self.stages.iter().find(|row| row.stage == stage)
     }
 
+    /// CPU time that has no sample, as a share of one CPU and summed over the CPUs; 0 if samples are for all of it.
+    pub fn without_samples(&self) -> f64 {
+        (self.sampled.cpus.len() as f64 - self.classes.sum()).max(0.0)
+    }
+
+    /// Number of samples in the stages.
+    pub fn samples_in_stages(&self) -> u64 {
+        self.stages.iter().map(|row| row.samples).sum()
+    }
+
     /// Share of the counted CPU time in functions that are not in the table of stages, and whose callers are not in it.
     pub fn unknown(&self) -> f64 {
         self.stage(Stage::Unknown).map_or(0.0, |row| row.share.value)
@@ -396,9 +423,20 @@ mod tests {
 
     #[test]
     fn sampling_costs_its_interrupts_and_its_reader() {
-        let sampled =
-            Sampled { cpus: vec![0, 1], rate_hz: 1000.0, sample_s: Some(3e-6), own_cpu: 0.004, ..Sampled::default() };
+        let sampled = Sampled {
+            cpus: vec![0, 1],
+            seconds: 4.0,
+            rate_hz: 1000.0,
+            samples: 8000,
+            sample_s: Some(3e-6),
+            own_cpu: 0.004,
+            ..Sampled::default()
+        };
         assert!((sampled.overhead().unwrap() - 0.005).abs() < 1e-12);
+        // Samples that were not taken cost nothing.
+        let half = Sampled { samples: 4000, ..sampled.clone() };
+        assert!((half.taken_hz() - 500.0).abs() < 1e-9);
+        assert!((half.overhead().unwrap() - 0.0035).abs() < 1e-12);
         assert_eq!(Sampled { sample_s: None, ..sampled }.overhead(), None);
     }
 }

@@ -248,7 +248,7 @@ pub fn account(table: &Table, window: &Window) -> Account {
         StageRow {
             stage: *stage,
             per_packet_s: per_packet(&taken.by_slice_ns, taken.samples),
-            share: of_whole(widened(share, taken.samples, ns / total_ns.max(1e-9))),
+            share: of_whole(widened(share, taken.samples, ns / total_ns.max(1e-9)), taken.samples, samples),
             cpu: ns * 1e-9 / seconds.max(1e-9),
             samples: taken.samples,
             by_caller: taken.by_caller_ns / ns.max(1e-9),
@@ -290,9 +290,14 @@ fn widened(figure: Figure, samples: u64, of_all: f64) -> Figure {
     Figure::between(figure.value, own.low.min(low).max(0.0), own.high.max(high), CONFIDENCE)
 }
 
-/// Limits the interval of a share to 1.
-fn of_whole(share: Figure) -> Figure {
-    let interval = share.interval.map(|own| Interval { low: own.low.min(1.0), high: own.high.min(1.0), ..own });
+/// Limits the interval of a share to 1. If all samples are of one stage, the others may be rare only: the lower end is
+/// then the share with which `all` samples of `all` have a probability of 2.5 % (Clopper and Pearson).
+fn of_whole(share: Figure, samples: u64, all: u64) -> Figure {
+    let interval = share.interval.map(|own| {
+        let whole = samples == all && all > 0;
+        let least = if whole { ((1.0 - CONFIDENCE) / 2.0).powf(1.0 / all as f64) } else { 1.0 };
+        Interval { low: own.low.min(least), high: own.high.min(1.0), ..own }
+    });
     Figure { interval, ..share }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use netcliff_core::Provenance;
 use netcliff_core::finding::{FigurePath, HostSummary, Missing};
 use netcliff_core::math::SplitMix64;
-use netcliff_core::profile::{Folded, Profile, ProfileMeter, Sampled, Stage};
+use netcliff_core::profile::{Folded, Profile, ProfileClasses, ProfileMeter, Sampled, Stage};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Preference, Watch};
 use netcliff_host::drops::symbols::Symbols;
@@ -67,6 +67,8 @@ const OTHERS: f64 = 0.1;
 const STOLEN: f64 = 0.005;
 /// Share of missing samples above which the report warns.
 const MISSING: f64 = 0.03;
+/// Idle time explains missing samples if it covers this share of the time without samples.
+const EXPLAINED: f64 = 0.9;
 /// Share of time in unknown functions above which the report warns.
 const UNKNOWN: f64 = 0.05;
 /// Share of late samples above which the report warns.
@@ -218,7 +220,9 @@ struct Taking<'a> {
     /// Packets of each device by slice.
     counted: Vec<Vec<Counted>>,
     sample_s: Option<f64>,
+    /// Time that the hypervisor took and idle time by /proc/stat, as shares of one CPU, summed over the CPUs.
     stolen: f64,
+    idle: f64,
     own_s: f64,
     seconds: f64,
     started_unix_s: f64,
@@ -242,7 +246,7 @@ impl<'a> Taking<'a> {
                 &mut missing,
                 "cycles",
                 format!(
-                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. That time stands at the function that enables them, which counts for its caller; of a device's interrupt it stands at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (a loop of 34 us was seen as 84 to 90), and interrupts that no softirq follows count as idle time."
+                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. Time with interrupts off is shown at the function that turns them on again, which counts for its caller; time of a device interrupt, at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (a loop of 34 us was seen as 84 to 90), and interrupts that no softirq follows count as idle time."
                 ),
             );
         }
@@ -268,6 +272,7 @@ impl<'a> Taking<'a> {
             counted: Vec::new(),
             sample_s: None,
             stolen: 0.0,
+            idle: 0.0,
             own_s: 0.0,
             seconds: 0.0,
             started_unix_s: 0.0,
@@ -364,7 +369,7 @@ impl<'a> Taking<'a> {
             self.drain();
             looks += 1;
             if looks % REDRAWN == 0 {
-                let drawn = f64::from(self.rate_hz) / (1.0 + JITTER * (2.0 * self.chance.uniform() - 1.0));
+                let drawn = drawn_hz(f64::from(self.rate_hz), self.chance.uniform());
                 self.clock.set_period(period_ns(drawn)).map_err(failed)?;
                 self.lattice.redraw(period_ns(drawn), now_ns());
             }
@@ -384,8 +389,10 @@ impl<'a> Taking<'a> {
         self.own_s = own_thread_cpu_s() - own_s;
         self.drain();
         self.partial = !self.options.until_stopped && self.seconds < 0.99 * self.options.length.as_secs_f64();
-        let shares = system.until(&SystemStamp::now().map_err(failed)?);
-        self.stolen = shares.iter().filter(|share| self.cpus.contains(&share.cpu)).map(|share| share.steal).sum();
+        let mut shares = system.until(&SystemStamp::now().map_err(failed)?);
+        shares.retain(|share| self.cpus.contains(&share.cpu));
+        self.stolen = shares.iter().map(|share| share.steal).sum();
+        self.idle = shares.iter().map(|share| share.idle).sum();
         Ok(())
     }
 
@@ -572,23 +579,17 @@ impl<'a> Taking<'a> {
 
     /// Adds reasons to doubt the profile.
     fn doubt(&self, profile: &mut Profile, samples: u64, chosen: &[usize]) {
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let packets = if profile.packets.divisor == "sent" { profile.packets.sent } else { profile.packets.received };
         if chosen.is_empty() || packets == 0 {
-            lacks(&mut profile.missing, "per_packet_s", "No packet was counted, so that there is no time a packet: shares of time are shown. Profile while the host has traffic, and name its interface with --if.".to_owned());
+            lacks(&mut profile.missing, "per_packet_s", "No packet was counted: without packets there is no CPU time per packet, only shares of the time. Profile while the host has traffic, and name its interface with --if.".to_owned());
         } else if packets < FEW_PACKETS {
-            profile.cautions.push(format!("Only {packets} packets were counted: most of the time is not theirs."));
+            let were = if packets == 1 { "1 packet was".to_owned() } else { format!("{packets} packets were") };
+            profile.cautions.push(format!("Only {were} counted: most of the time is not theirs."));
         }
-        let expected = profile.sampled.seconds * profile.sampled.rate_hz * profile.sampled.cpus.len() as f64;
-        let short = 1.0 - profile.sampled.samples as f64 / expected.max(1.0);
-        if short > MISSING {
-            profile.cautions.push(format!(
-                "{} of the expected samples are missing: a hypervisor took the CPU, or the kernel throttled them (kernel.perf_event_max_sample_rate). The sample after a gap stands for four periods at most; the rest of the gap is in no stage.",
-                percent(short)
-            ));
-        }
+        profile.cautions.extend(missing_samples(&profile.sampled, &profile.classes, self.idle));
         if samples < FEW_SAMPLES {
-            profile.cautions.push(format!("Only {samples} samples are in the stages: profile for longer."));
+            let are = if samples == 1 { "1 sample is".to_owned() } else { format!("{samples} samples are") };
+            profile.cautions.push(format!("Only {are} in the stages: profile for longer, or under more traffic."));
         }
         if profile.unknown() > UNKNOWN {
             let row = profile.stage(Stage::Unknown);
@@ -616,6 +617,44 @@ impl<'a> Taking<'a> {
             profile.cautions.push("Sampling took more than 1 % of the CPUs: lower --rate.".to_owned());
         }
     }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// A sentence on samples that are missing, and why; `None` if nearly all were taken. `idle` is the CPUs' idle time by
+/// /proc/stat, as a share of one CPU and summed over the CPUs.
+fn missing_samples(sampled: &Sampled, classes: &ProfileClasses, idle: f64) -> Option<String> {
+    let cpus = sampled.cpus.len() as f64;
+    let expected = sampled.seconds * sampled.rate_hz * cpus;
+    let short = 1.0 - sampled.samples as f64 / expected.max(1.0);
+    if short <= MISSING {
+        return None;
+    }
+    let without = cpus - classes.sum();
+    // Idle time that the samples lack.
+    let unseen = idle - classes.idle;
+    let why = if without > 0.0 && unseen >= EXPLAINED * without {
+        format!(
+            "Idle time explains it: by /proc/stat the CPUs were idle for {} of one CPU's time, by the samples for {}.",
+            percent(idle),
+            percent(classes.idle)
+        )
+    } else {
+        "A hypervisor took the CPU, or the kernel throttled sampling (kernel.perf_event_max_sample_rate).".to_owned()
+    };
+    Some(format!(
+        "{} of the {expected:.0} expected samples are missing. {why} The sample after a gap counts for at most four periods; the rest of the gap is in no stage.",
+        percent(short)
+    ))
+}
+
+/// Returns the rate (samples/s) until the next draw: its period is uniform within `JITTER` around the mean period, for
+/// a `uniform` from 0 to 1. The mean of the rates is `rate_hz`, although the mean of 1 / x exceeds 1 / the mean of x.
+fn drawn_hz(rate_hz: f64, uniform: f64) -> f64 {
+    let mean_of_inverse = ((1.0 + JITTER) / (1.0 - JITTER)).ln() / (2.0 * JITTER);
+    rate_hz / (mean_of_inverse * (1.0 + JITTER * (2.0 * uniform - 1.0)))
 }
 
 fn period_ns(rate_hz: f64) -> u64 {
@@ -646,7 +685,7 @@ fn wait(until: Instant, stop: &AtomicBool) {
 }
 
 /// Returns the meter's sums over the CPUs.
-fn meter(split: &[CpuSplit], classes: &netcliff_core::profile::ProfileClasses) -> Option<ProfileMeter> {
+fn meter(split: &[CpuSplit], classes: &ProfileClasses) -> Option<ProfileMeter> {
     let method = split.first()?.method;
     let sum = |of: &dyn Fn(&CpuSplit) -> [Option<f64>; 4]| split.iter().flat_map(of).flatten().sum::<f64>();
     let softirq = sum(&|one| {
@@ -657,4 +696,35 @@ fn meter(split: &[CpuSplit], classes: &netcliff_core::profile::ProfileClasses) -
     let samples = classes.softirq + classes.application + classes.others + classes.own;
     let difference = samples / (softirq + tasks).max(1e-9) - 1.0;
     Some(ProfileMeter { method: method.to_string(), softirq, tasks, difference })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An idle virtual machine, 4 s on two CPUs: one of them gave hardly any sample.
+    #[test]
+    fn missing_samples_are_explained_by_idle_time_or_not() {
+        let sampled = Sampled { cpus: vec![0, 1], seconds: 4.0, rate_hz: 457.0, samples: 1928, ..Sampled::default() };
+        let classes =
+            ProfileClasses { softirq: 0.000_582, application: 0.0, others: 0.0086, own: 0.006_31, idle: 0.996 };
+        let said = missing_samples(&sampled, &classes, 1.98).expect("half of them are missing");
+        assert!(said.starts_with("47.3 % of the 3656 expected samples are missing. Idle time explains it:"), "{said}");
+        assert!(said.contains("198.0 % of one CPU's time, by the samples for 99.6 %"), "{said}");
+        // The CPUs worked while samples are missing: idle time is no explanation.
+        let said = missing_samples(&sampled, &classes, 1.2).expect("half of them are missing");
+        assert!(said.contains("missing. A hypervisor took the CPU") && !said.contains("Idle"), "{said}");
+        assert_eq!(missing_samples(&Sampled { samples: 3600, ..sampled }, &classes, 1.98), None);
+    }
+
+    /// Rates are drawn for equal times: their mean is the mean rate.
+    #[test]
+    fn drawn_rates_have_the_requested_mean() {
+        let steps = 10_000_u32;
+        let drawn = |step: u32| drawn_hz(999.0, (f64::from(step) + 0.5) / f64::from(steps));
+        let mean = (0..steps).map(drawn).sum::<f64>() / f64::from(steps);
+        assert!((mean / 999.0 - 1.0).abs() < 1e-6, "{mean}");
+        // The longest period is 1.3 / 0.7 times the shortest.
+        assert!((drawn_hz(999.0, 0.0) / drawn_hz(999.0, 1.0) - 1.3 / 0.7).abs() < 1e-9);
+    }
 }

@@ -125,6 +125,16 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Numbers of CPUs in ascending order, with their noun: `CPU 3`, `CPUs 0-1,4`.
+pub fn cpus(cpus: &[u32]) -> String {
+    let runs = cpus.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(u32::to_string).collect(),
+    });
+    let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+    format!("{noun} {}", runs.collect::<Vec<String>>().join(","))
+}
+
 /// Three significant digits without an exponent: `0.812`, `41.2`, `906`. "-" unless finite.
 pub fn significant(value: f64) -> String {
     quantity(value, Unit::Number)

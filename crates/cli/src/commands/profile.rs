@@ -59,7 +59,7 @@ pub fn run(args: &ProfileArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     write_stacks(args, &profile, &folded)?;
     if let Some(run) = run {
         output::say(format!(
-            "netcliff: kept as run {run}; `netcliff compare {run} last` holds the next profile against it"
+            "netcliff: kept as run {run}; `netcliff compare {run} last` compares it with the next profile"
         ));
     }
     Ok(ExitCode::from(u8::from(profile.stages.is_empty())))
@@ -68,10 +68,10 @@ pub fn run(args: &ProfileArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
 fn write_stacks(args: &ProfileArgs, profile: &Profile, folded: &[Folded]) -> anyhow::Result<()> {
     if let Some(path) = &args.svg {
         let title = format!(
-            "{}: CPU time by stack, {:.1} s on CPU {}, idle time left out",
+            "{}: CPU time by stack, {:.1} s on {}, idle time left out",
             profile.host.kernel,
             profile.sampled.seconds,
-            profile.sampled.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+            report::format::cpus(&profile.sampled.cpus)
         );
         write_told("flame graph", path, &report::svg::flame(&title, folded))?;
     }

@@ -224,3 +224,16 @@ fn the_interval_of_a_share_ends_at_the_whole() {
     assert!(highs.iter().all(|high| *high <= 1.0), "{highs:?}");
     assert!(highs.contains(&1.0), "nine of eleven are not all: {highs:?}");
 }
+
+/// One sample of one says little, 400 of 400 say much: the lower end is 0.025 to the power of 1 / samples.
+#[test]
+fn a_stage_that_has_all_samples_is_not_certain() {
+    for (samples, low) in [(1, 0.025), (400, 0.990_8)] {
+        let stack = one(0, "idle task", Mode::Kernel, &["net_rx_action", "handle_softirqs"], [MS; 4], samples);
+        let slices = vec![Slice { seconds: 1.0, packets: 0.0 }; 4];
+        let account = account(&table(), &Window { stacks: vec![stack], slices, ..Window::default() });
+        let [row] = &account.stages[..] else { panic!("{account:?}") };
+        let ends = row.share.interval.expect("it was sampled");
+        assert!((ends.low - low).abs() < 1e-4 && ends.high == 1.0, "{samples}: {ends:?}");
+    }
+}

@@ -55,6 +55,13 @@ fn losses_and_shares_are_short() {
 }
 
 #[test]
+fn cpus_in_a_row_are_a_range() {
+    for (numbers, text) in [(&[3][..], "CPU 3"), (&[0, 1], "CPUs 0-1"), (&[0, 1, 2, 4, 6, 7], "CPUs 0-2,4,6-7")] {
+        assert_eq!(cpus(numbers), text);
+    }
+}
+
+#[test]
 fn dates_are_utc() {
     assert_eq!(date_utc(1_790_000_000.7), "2026-09-21 14:13:20 UTC");
     assert_eq!(date_utc(f64::NAN), "-");

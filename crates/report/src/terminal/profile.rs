@@ -1,5 +1,6 @@
 //! [`profile`]: output of `netcliff profile`.
 
+use netcliff_core::Figure;
 use netcliff_core::profile::{LockContention, Profile, ProgramRow, Stage, StageRow};
 
 use super::Style;
@@ -18,6 +19,13 @@ const LEAST_PROGRAM: f64 = 0.002;
 const LOCKS: usize = 8;
 /// Share of unknown time above which the page warns.
 const UNKNOWN: f64 = 0.05;
+/// Number of samples in the stages below which the page has no result: the count alone is then uncertain by more than a
+/// third of itself.
+const FEWEST: u64 = 30;
+/// Share of the expected samples below which the page also gives the expected number, and share of the CPUs' time above
+/// which it lists time without samples.
+const EXPECTED: f64 = 0.97;
+const WITHOUT: f64 = 0.01;
 
 /// The page: the answer first, then the stages, the CPU time by class and program, and figures that are not known.
 pub fn profile(profile: &Profile, style: Style) -> String {
@@ -60,6 +68,19 @@ fn answer(profile: &Profile) -> String {
         .collect();
     let what = if profile.packets.divisor == "sent" { "A sent packet" } else { "A received packet" };
     match profile.per_packet_s {
+        _ if most.is_empty() => "No CPU time went to packets: no sample was in the network.".to_owned(),
+        figure if has_few(profile) => {
+            let samples = profile.samples_in_stages();
+            let are = if samples == 1 { "is" } else { "are" };
+            let (packets, remedy) = match figure {
+                None => (
+                    format!("No packet was counted{}, and only", on(profile)),
+                    "Profile while the host has traffic, and name its interface with --if.",
+                ),
+                Some(_) => ("Only".to_owned(), "Profile for longer, or under more traffic."),
+            };
+            format!("{packets} {} {are} in the stages: no result. {remedy}", format::counted(samples, "sample"))
+        }
         Some(figure) => {
             let ends = format::interval(&figure, Unit::Seconds, " to ").unwrap_or_default();
             format!(
@@ -68,15 +89,37 @@ fn answer(profile: &Profile) -> String {
                 most.join(", ")
             )
         }
-        None if most.is_empty() => "No CPU time went to packets: no sample was in the network.".to_owned(),
-        None => format!("No packet was counted; CPU time went to {}.", most.join(", ")),
+        None => {
+            let stages: f64 = profile.stages.iter().map(|row| row.cpu).sum();
+            let (on, took) = (on(profile), format::share(stages));
+            format!("No packet was counted{on}; the stages took {took} of a CPU: {}.", most.join(", "))
+        }
+    }
+}
+
+/// True if the stages have too few samples for a result.
+fn has_few(profile: &Profile) -> bool {
+    profile.samples_in_stages() < FEWEST
+}
+
+/// True if the packets of the network stack were counted, not those of interfaces.
+fn of_the_stack(profile: &Profile) -> bool {
+    profile.packets.interfaces == ["softnet_stat"]
+}
+
+/// Interfaces whose packets were counted: ` on eth0`. Empty if there is no interface.
+fn on(profile: &Profile) -> String {
+    let interfaces = &profile.packets.interfaces;
+    if interfaces.is_empty() || of_the_stack(profile) {
+        String::new()
+    } else {
+        format!(" on {}", interfaces.join(", "))
     }
 }
 
 fn basis(profile: &Profile) -> String {
     let (sampled, packets) = (&profile.sampled, &profile.packets);
-    let cpus: Vec<String> = sampled.cpus.iter().map(u32::to_string).collect();
-    let stack = packets.interfaces == ["softnet_stat"];
+    let stack = of_the_stack(profile);
     let of = if stack {
         " (all that entered the network stack, by softnet_stat)".to_owned()
     } else if packets.interfaces.is_empty() {
@@ -100,12 +143,15 @@ fn basis(profile: &Profile) -> String {
         format!("{} received and {} sent packets", packets.received, packets.sent)
     };
     let lost = if sampled.lost > 0 { format!(", {} lost", sampled.lost) } else { String::new() };
+    let missing = sampled.taken_hz() < EXPECTED * sampled.rate_hz;
+    let expected = if missing { format!(", of {:.0} expected", sampled.rate_hz) } else { String::new() };
+    let each = if sampled.cpus.len() == 1 { "" } else { " on each" };
     format!(
-        "{} samples {event} in {} on CPU {}, {:.0} a second on each{lost}; {counted}{of}, {}. {cost}.",
-        sampled.samples,
+        "{} {event} in {} on {}: {:.0} a second{each}{expected}{lost}; {counted}{of}, {}. {cost}.",
+        format::counted(sampled.samples, "sample"),
         format::quantity(sampled.seconds, Unit::Seconds),
-        cpus.join(","),
-        sampled.rate_hz,
+        format::cpus(&sampled.cpus),
+        sampled.taken_hz(),
         format::quantity(packets.per_s, Unit::Pps),
     )
 }
@@ -128,35 +174,39 @@ fn unknown(profile: &Profile) -> String {
     )
 }
 
+/// The table of stages, without the columns per packet if no packet was counted.
 fn stages(profile: &Profile) -> String {
-    let per_packet = profile.per_packet_s.is_some();
+    let few = has_few(profile);
+    let time = |figure: Option<Figure>| figure.map_or("-".to_owned(), |figure| format::value(&figure, Unit::Seconds));
+    let ends = |figure: Option<Figure>, unit: Unit| {
+        let ends = figure.filter(|_| !few).and_then(|figure| format::interval(&figure, unit, " to "));
+        ends.unwrap_or_else(|| "-".to_owned())
+    };
     let row = |row: &StageRow| {
         [
             row.stage.title().to_owned(),
-            row.per_packet_s.map_or("-".to_owned(), |figure| format::value(&figure, Unit::Seconds)),
-            row.per_packet_s
-                .and_then(|figure| format::interval(&figure, Unit::Seconds, " to "))
-                .unwrap_or_else(|| "-".to_owned()),
+            time(row.per_packet_s),
+            ends(row.per_packet_s, Unit::Seconds),
             format::share(row.share.value),
-            format::interval(&row.share, Unit::Share, " to ").unwrap_or_else(|| "-".to_owned()),
+            ends(Some(row.share), Unit::Share),
             format::share(row.cpu),
         ]
     };
     let total: f64 = profile.stages.iter().map(|row| row.cpu).sum();
     let sum = [
         "sum".to_owned(),
-        profile.per_packet_s.map_or("-".to_owned(), |figure| format::value(&figure, Unit::Seconds)),
-        profile
-            .per_packet_s
-            .and_then(|figure| format::interval(&figure, Unit::Seconds, " to "))
-            .unwrap_or("-".to_owned()),
+        time(profile.per_packet_s),
+        ends(profile.per_packet_s, Unit::Seconds),
         "100 %".to_owned(),
         String::new(),
         format::share(total),
     ];
-    let heads =
-        ["STAGE", if per_packet { "per packet" } else { "" }, "95 % interval", "share", "95 % interval", "of one CPU"];
-    columns([heads.map(str::to_owned)].into_iter().chain(profile.stages.iter().map(row)).chain([sum]))
+    let heads = ["STAGE", "a packet", "95 % interval", "share", "95 % interval", "of a CPU"];
+    let rows = [heads.map(str::to_owned)].into_iter().chain(profile.stages.iter().map(row)).chain([sum]);
+    match profile.per_packet_s {
+        Some(_) => columns(rows),
+        None => columns(rows.map(|[stage, _, _, share, ends, cpu]| [stage, share, ends, cpu])),
+    }
 }
 
 fn functions(row: &StageRow) -> String {
@@ -183,11 +233,17 @@ fn classes(profile: &Profile) -> Vec<String> {
     let own =
         if classes.own > 0.0 { format!(", this netcliff run {}", format::share(classes.own)) } else { String::new() };
     let cpus = profile.sampled.cpus.len();
+    let without = profile.without_samples();
+    let unseen = if without > WITHOUT * cpus as f64 {
+        format!(", without a sample {}", format::share(without))
+    } else {
+        String::new()
+    };
     lines.push(format!(
-        "not counted: other programs {}{own}, idle {}; all together {} ({})",
+        "not counted: other programs {}{own}, idle {}{unseen}; all together {} ({})",
         format::share(classes.others),
         format::share(classes.idle),
-        format::share(cpus as f64),
+        format::share(classes.sum() + without),
         format::counted(cpus as u64, "CPU")
     ));
     if let Some(meter) = &profile.meter {
@@ -239,7 +295,6 @@ fn waits(count: u64, total_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::Figure;
     use netcliff_core::profile::{FunctionShare, LockRow, ProfileClasses, ProfileMeter, ProfilePackets, Sampled};
 
     use super::*;
@@ -294,16 +349,56 @@ mod tests {
 
     #[test]
     fn the_page_begins_with_the_answer() {
-        let text = profile(&example(), Style { colour: false, width: 120, unicode: false });
+        let text = page(&example());
         insta::assert_snapshot!(text);
+    }
+
+    /// The page of 80 columns.
+    fn page(one: &Profile) -> String {
+        let text = profile(one, Style { colour: false, width: 80, unicode: false });
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        text
     }
 
     #[test]
     fn without_packets_there_is_no_time_a_packet() {
         let none = Profile { per_packet_s: None, ..example() };
-        let text = profile(&none, Style { colour: false, width: 120, unicode: false });
-        assert!(text.starts_with("No packet was counted; CPU time went to copy 34 %"), "{text}");
+        let text = page(&none);
+        assert!(
+            text.starts_with("No packet was counted on eth0; the stages took 50.0 % of a CPU: copy 34 %,"),
+            "{text}"
+        );
+        let head = text.lines().find(|line| line.starts_with("STAGE")).expect("a table");
+        assert_eq!(head.split_whitespace().collect::<Vec<_>>().join(" "), "STAGE share 95 % interval of a CPU");
         let empty = Profile { stages: Vec::new(), ..none };
-        assert!(profile(&empty, Style { colour: false, width: 120, unicode: false }).starts_with("No CPU time"));
+        assert!(page(&empty).starts_with("No CPU time"));
+    }
+
+    /// An idle host: one sample is no result, and most samples are missing.
+    #[test]
+    fn too_few_samples_are_no_result() {
+        let mut idle = Profile { per_packet_s: None, ..example() };
+        idle.stages.truncate(1);
+        idle.stages[0] = StageRow {
+            samples: 1,
+            per_packet_s: None,
+            share: Figure::between(1.0, 0.025, 1.0, 0.95),
+            cpu: 0.000_582,
+            ..idle.stages[0].clone()
+        };
+        idle.sampled = Sampled { seconds: 4.0, rate_hz: 457.0, samples: 1928, ..idle.sampled };
+        idle.classes =
+            ProfileClasses { softirq: 0.000_582, application: 0.0, others: 0.0086, own: 0.006_31, idle: 0.996 };
+        let text = page(&idle).split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "No packet was counted on eth0, and only 1 sample is in the stages: no result. Profile while the host has traffic",
+            "1928 samples of the CPU clock in 4.00 s on CPUs 0-1: 241 a second on each, of 457 expected;",
+            "STAGE share 95 % interval of a CPU interrupt and driver 100 % - 0.0582 %",
+            "idle 99.6 %, without a sample 98.9 %; all together 200 % (2 CPUs)",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let with_packets = Profile { per_packet_s: Some(Figure::exact(1e-6)), ..idle };
+        assert!(page(&with_packets).starts_with("Only 1 sample is in the stages: no result. Profile for longer"));
     }
 }
