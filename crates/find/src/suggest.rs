@@ -78,12 +78,15 @@ fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate>
         all.push(Candidate { setting, why: why.to_owned(), changed, change });
     };
     let why = if livelocks {
-        "softirq work then no longer takes the application's CPU, which also ends the livelock"
+        "softirq work then no longer takes the application's CPU, which also ends the livelock; this takes a free CPU, and with two \
+         CPUs the sender of this test has the other one"
     } else {
-        "softirq and application then no longer share one CPU"
+        "softirq and application then no longer share one CPU; this takes a free CPU, and with two CPUs the sender of this test has \
+         the other one"
     };
     add(
-        "run the application on another CPU than the one that receives (taskset, or RPS/IRQ affinity)".to_owned(),
+        "run the application on another CPU than the one that receives (taskset -c CPU PROGRAM, or RPS/IRQ affinity)"
+            .to_owned(),
         why,
         None,
         &|c| {

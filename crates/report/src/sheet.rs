@@ -26,7 +26,7 @@ pub use missing::not_had;
 pub use rests::rests_on;
 pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
 pub use story::{Livelock, Verdict, at_twice_heading, delivered_at_twice, error_of, livelock};
-pub use verdict::{caution, confidences, doubts, no_cliff, verdict};
+pub use verdict::{caution, confidences, doubts, no_cliff, verdict, void_trials};
 
 /// The engines in the order of the columns.
 pub const ENGINES: [EngineKind; 3] = [EngineKind::Model, EngineKind::Sim, EngineKind::Wire];
@@ -127,6 +127,10 @@ pub fn of_the_cliff(finding: &Finding) -> &'static str {
         _ => "of the rough cliff",
     }
 }
+
+/// What the latencies include.
+pub const LATENCY_NOTE: &str =
+    "measured: with pauses from outside, and bursts after delays of the sender; model and simulation: without both";
 
 /// Median and tail latencies at one share of the cliff.
 pub fn latency(at: &LatencyAt) -> Vec<Row> {

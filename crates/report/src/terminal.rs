@@ -192,6 +192,9 @@ fn figures(page: &mut Page, finding: &Finding) {
     livelock(page, finding);
     page.block(&plot::delivered(finding, page.style()));
     page.columns("LATENCY");
+    if !finding.latency.is_empty() {
+        page.paragraph(2, Tone::Faint, sheet::LATENCY_NOTE);
+    }
     for at in &finding.latency {
         let load = format::quantity(at.load_pps, Unit::Pps);
         page.paragraph(

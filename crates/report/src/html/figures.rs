@@ -36,6 +36,7 @@ pub fn section(finding: &Finding) -> Markup {
                 }
             }
             @if let Some(at) = &finding.ledger { (ledger(at)) }
+            @if !finding.latency.is_empty() { p.note { "Latency, " (sheet::LATENCY_NOTE) "." } }
             @if let Some(note) = sheet::cpu_note(finding) { p.note { "CPU, " (note) "." } }
             @if !finding.checks.is_empty() { p.note { "Checks: " (sheet::CHECK_NOTE) "." } }
             @for check in &finding.checks {

@@ -13,6 +13,11 @@ const LEAST: f64 = 0.001;
 
 /// If the p99 at a lower load exceeds the p99 at a higher load by more than this factor, other work causes it.
 const LONGER: f64 = 2.0;
+/// If the measured and the simulated p99 differ by more than this factor, the page says why. Predicted percentiles of
+/// response times are within 61 % of the measured ones at worst (docs/accuracy.md): a factor of 2 has another cause.
+const APART: f64 = 2.0;
+/// Share of the packets that are slower than the p99.
+const SLOWER: f64 = 0.01;
 
 /// A cause of void trials.
 struct Cause {
@@ -97,6 +102,63 @@ pub fn tail(finding: &Finding) -> Option<String> {
     Some(format!(
         "p99 is {low_p99} at {low} of the cliff and {high_p99} at {high}, which the packets' work does not explain: {cause}"
     ))
+}
+
+/// A sentence on a measured p99 that differs from the simulated one by more than the factor [`APART`]: the likely
+/// cause, and which one to plan with. `None` if both are near each other at all loads.
+pub fn apart(finding: &Finding) -> Option<String> {
+    let ratio = |at: &LatencyAt| {
+        let ratio = at.latency_s.wire?.p99?.value / at.latency_s.sim?.p99?.value;
+        (ratio.is_finite() && !(1.0 / APART..=APART).contains(&ratio)).then_some((at.share, ratio))
+    };
+    let apart: Vec<(f64, f64)> = finding.latency.iter().filter_map(ratio).collect();
+    if apart.is_empty() {
+        return None;
+    }
+    let each = |(place, (share, ratio)): (usize, &(f64, f64))| {
+        let of = if place == 0 { format!(" {}", super::of_the_cliff(finding)) } else { String::new() };
+        format!("{} times (at {}{of})", format::significant(*ratio), format::share_short(*share))
+    };
+    let each: Vec<String> = apart.iter().enumerate().map(each).collect();
+    let all = interruptions(finding);
+    let time: f64 = all.iter().map(|(share, _)| share).sum();
+    // At a load of `share` of the cliff, the queue that grew during an interruption needs share / (1 - share) of its
+    // length to empty: packets arrive during both.
+    let delays = |(share, ratio): &(f64, f64)| *ratio > APART && time / (1.0 - share).max(SLOWER) >= SLOWER;
+    let of_time: Vec<&str> = all.iter().map(|(_, said)| said.as_str()).collect();
+    let method = finding.latency_method.as_ref().filter(|_| apart.iter().all(|(_, ratio)| *ratio < 1.0));
+    let why = if tail(finding).is_some() {
+        "plan with the measured one while the other work lasts, with the simulated one without it".to_owned()
+    } else if apart.iter().all(delays) {
+        format!(
+            "it includes interruptions (of the time: {}) and the queues after them; plan with it while they last, with \
+             the simulated one without them",
+            of_time.join(", ")
+        )
+    } else if let Some(method) = method {
+        format!("the measured one is {method}; plan with it for this part of the path only")
+    } else {
+        "the cause is unknown; plan with the measured one".to_owned()
+    };
+    Some(format!("the measured p99 is {} the simulated one: {why}", each.join(" and ")))
+}
+
+/// What interrupted the packets' work: the share of the time, and its name with this share. The largest is first.
+fn interruptions(finding: &Finding) -> Vec<(f64, String)> {
+    let Some(told) = &finding.disturbance else { return Vec::new() };
+    let share = |pauses: &Option<Pauses>| pauses.as_ref().map_or(0.0, |pauses| pauses.share);
+    // Delays of the sender include those by pauses of its CPU.
+    let late = share(&told.sender_stalls).max(share(&told.sender));
+    let mut all = [
+        (share(&told.host), "the hypervisor"),
+        (share(&told.other_tasks), "other tasks on the host's CPU"),
+        (late, "a late sender"),
+    ]
+    .map(|(share, what)| (share, format!("{what} {}", format::share_short(share))))
+    .to_vec();
+    all.retain(|(share, _)| *share > 0.0);
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all
 }
 
 /// The tasks with their shares of the time, in parentheses: ` (cc1 8 %, rustc 3 %)`.

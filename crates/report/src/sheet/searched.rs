@@ -4,7 +4,7 @@ use netcliff_core::finding::{CliffBounds, IdleTrial};
 use netcliff_core::units::{print_share, print_time_s};
 use netcliff_core::{Figure, Finding};
 
-use super::verdict::certainty;
+use super::verdict::{certainty, void_of};
 use crate::format::{self, Unit};
 
 /// Largest relative difference of two cliffs that count as equal.
@@ -60,10 +60,10 @@ pub fn searched(finding: &Finding) -> Vec<String> {
     };
     let plural = if count == 1 { "search" } else { "searches" };
     said.push(format!("{count} {plural} by MLRsearch (RFC 9971), {} trials{confidence}", searches.trials));
-    let void: u32 = searches.void.iter().map(|void| void.trials).sum();
+    let void = void_of(searches);
     if void > 0 {
         let why: Vec<String> = searches.void.iter().map(|void| format!("{}: {}", void.trials, void.why)).collect();
-        said.push(format!("{void} trials do not count ({})", why.join("; ")));
+        said.push(format!("{void} of these trials were void: they do not count ({})", why.join("; ")));
     }
     said.extend(open("the host's own cliff", &searches.own));
     said.extend(open("the cliff with outside pauses", &searches.experienced));
@@ -115,7 +115,11 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     let overlap = of_own.0 <= of_experienced.1 && of_experienced.0 <= of_own.1;
     let apart = 1.0 - experienced.value / own.value;
     let value = |figure: &Figure| format::value(figure, Unit::Pps);
-    let what = if pauses_are_told(finding) { "pauses from outside" } else { "stalls of the sender" };
+    let what = if pauses_are_told(finding) {
+        "pauses from outside (hypervisor, other programs)"
+    } else {
+        "stalls of the sender"
+    };
     Some(if overlap && apart.abs() < NOTHING {
         format!("Plan with {}: {what} did not move the cliff.", value(&experienced))
     } else if overlap && apart < 0.0 {
@@ -127,7 +131,7 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
         )
     } else if overlap {
         format!(
-            "Plan with {} ({what} included): its interval and that of the host's own cliff overlap, so no effect of them is shown.",
+            "Plan with {}, {what} included: its interval and that of the host's own cliff overlap, so no effect of them is shown.",
             value(&experienced)
         )
     } else if apart > 0.0 {

@@ -1,6 +1,6 @@
 //! The first lines of a page: the cliff, its interval, and doubts about it.
 
-use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
+use netcliff_core::finding::{CliffSearches, EngineFigure, FigurePath, WholeFigure};
 use netcliff_core::{EngineKind, Figure, Finding};
 
 use super::story::error_of;
@@ -87,14 +87,15 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
         }
     }
     if let Some(searches) = searches {
-        let void: u32 = searches.void.iter().map(|void| void.trials).sum();
-        if f64::from(void) > MANY_VOID * f64::from(searches.trials.max(1)) {
+        let void = void_of(searches);
+        if is_many(void, searches.trials) {
             let why = super::culprit(finding);
             said.push(format!("{void} of {} trials do not count: {why}", searches.trials));
         }
     }
     said.extend(excluding(finding));
     said.extend(super::culprit::tail(finding));
+    said.extend(super::culprit::apart(finding));
     let contradictions = finding.contradictions.len() as u64;
     if contradictions > 0 {
         let loads = format::counted(contradictions, "load");
@@ -103,6 +104,27 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
         ));
     }
     said
+}
+
+/// Number of void trials of the searches.
+pub(super) fn void_of(searches: &CliffSearches) -> u32 {
+    searches.void.iter().map(|void| void.trials).sum()
+}
+
+fn is_many(void: u32, trials: u32) -> bool {
+    f64::from(void) > MANY_VOID * f64::from(trials.max(1))
+}
+
+/// A sentence on the number of void trials of the searches. `None` without searches, and if there are so many that they are a doubt.
+pub fn void_trials(finding: &Finding) -> Option<String> {
+    let searches = finding.searches.as_ref().filter(|searches| searches.trials > 0)?;
+    let (void, trials) = (void_of(searches), searches.trials);
+    match void {
+        0 => Some(format!("None of {trials} trials was void.")),
+        _ if is_many(void, trials) => None,
+        1 => Some(format!("1 of {trials} trials was void (does not count).")),
+        _ => Some(format!("{void} of {trials} trials were void (do not count).")),
+    }
 }
 
 /// A sentence for a computed cliff with outside pauses whose interval neither overlaps the measured one's nor contains

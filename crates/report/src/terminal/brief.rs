@@ -10,6 +10,8 @@ use crate::sheet::{self, Row};
 
 /// Largest number of checks shown: those with the worst predictions.
 const CHECKS: usize = 3;
+/// Largest number of missing figures that are named.
+const NAMED: usize = 3;
 
 /// The verdict with doubts about it, the figures to act on, the bottleneck and suggestions. The rest is in
 /// [`super::finding`].
@@ -21,8 +23,9 @@ pub fn brief(finding: &Finding, style: Style) -> String {
         page.paragraph(0, Tone::Plain, &sentence);
     }
     figures(&mut page, finding);
-    if let Some(sentence) = sheet::confidences(finding) {
-        page.paragraph(2, Tone::Faint, &sentence);
+    let basis: Vec<String> = sheet::confidences(finding).into_iter().chain(sheet::void_trials(finding)).collect();
+    if !basis.is_empty() {
+        page.paragraph(2, Tone::Faint, &basis.join(" "));
     }
     livelock(&mut page, finding);
     page.heading("BOTTLENECK");
@@ -87,10 +90,11 @@ fn checks(page: &mut Page, finding: &Finding) {
 
 /// A line on where to find the figures that this page leaves out.
 fn rest(finding: &Finding) -> String {
-    let absent = sheet::not_had(finding).iter().map(|group| group.figures.len()).sum::<usize>();
-    let absent = match absent {
+    let absent: Vec<String> = sheet::not_had(finding).iter().flat_map(|group| group.in_words()).collect();
+    let absent = match absent.len() {
         0 => String::new(),
-        1 => ", and why a figure is missing".to_owned(),
+        1 => format!(", and why a figure is missing: {}", absent.concat()),
+        several if several <= NAMED => format!(", and why {several} figures are missing: {}", absent.join(", ")),
         several => format!(", and why {several} figures are missing"),
     };
     let contradicting = match finding.contradictions.is_empty() {
