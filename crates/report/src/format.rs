@@ -218,12 +218,14 @@ pub fn ends(value: f64, interval: &Interval, unit: Unit, dash: &str) -> String {
     format!("{}{between}{}", end(interval.low), end(interval.high))
 }
 
-/// A figure with the ends of its interval: `412 kpps (403-421)`. A computed figure has no interval.
+/// A figure with the ends of its interval: `412 kpps (403-421)`. A computed figure has no interval. The ends of a zero
+/// have their unit, too: without it, `0 % (0-0.0300)` reads like a share of 3 %.
 pub fn figure(figure: &Figure, unit: Unit) -> String {
-    match interval(figure, unit, "-") {
-        Some(ends) => format!("{} ({ends})", value(figure, unit)),
-        None => value(figure, unit),
-    }
+    let Some(ends) = interval(figure, unit, "-") else { return value(figure, unit) };
+    let high = figure.interval.map_or(0.0, |interval| unit.settled(interval.high));
+    let is_bare = unit.settled(figure.value) == 0.0 && high != 0.0 && high.is_finite();
+    let of_ends = if is_bare { unit.scale(high).1 } else { "" };
+    format!("{} ({ends}{of_ends})", value(figure, unit))
 }
 
 /// A figure's value alone. A zero takes the unit of its interval, so that both can be read together.

@@ -12,6 +12,7 @@ use netcliff_core::{Advice, EngineFailure, Load, Provenance, Scheme};
 use netcliff_host::inspect::Inspection;
 use netcliff_host::tune::plan::scheme::{Device, without_coalescing};
 use netcliff_lab::advise::{AdviseError, Question, Settings, advise, candidates, offered, overall, with_commands};
+use netcliff_lab::costs::Origin;
 use netcliff_lab::inputs;
 use netcliff_model::ModelEngine;
 use netcliff_report as report;
@@ -29,7 +30,7 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     if let Some(why) = without_coalescing(device) {
         output::say(format!("netcliff: {why}"));
     }
-    let questions = questions(args, store, device)?;
+    let (questions, from) = questions(args, store, device)?;
     warn_of_captures(questions.iter().map(|question| &question.traffic));
     let sim = SimEngine { seed: args.seed, confidence: args.confidence.0, ..SimEngine::default() };
     let mut all = Vec::new();
@@ -55,12 +56,12 @@ pub fn run(args: &AdviseArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
                 .try_for_each(|(advice, tried)| output::json_line(&trial::WithTrial { advice, tried }))
                 .map(|()| said(&all));
         }
-        output::page(&report::terminal::settings_brief(&all, &overall(&all), output::style()))?;
+        output::page(&report::terminal::settings_brief(&all, &overall(&all), from.as_deref(), output::style()))?;
         tried.iter().try_for_each(|tried| output::data(&tried.page()))?;
     } else if !args.json {
         let page = if args.verbose { report::terminal::settings } else { report::terminal::settings_brief };
         output::data(&preset_caution(args.host.as_deref(), store))?;
-        output::page(&page(&all, &overall(&all), output::style()))?;
+        output::page(&page(&all, &overall(&all), from.as_deref(), output::style()))?;
     }
     Ok(said(&all))
 }
@@ -113,12 +114,23 @@ fn device<'a>(args: &AdviseArgs, inspection: Option<&'a Inspection>) -> anyhow::
         .ok_or_else(|| output::usage(format!("--if: there is no interface {name:?}; `ip link` lists them")))
 }
 
-fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow::Result<Vec<Question>> {
+/// The question of each load, and the name of the costs if they were measured: `find run 3`.
+fn questions(
+    args: &AdviseArgs,
+    store: &StoreArgs,
+    device: Device<'_>,
+) -> anyhow::Result<(Vec<Question>, Option<String>)> {
     let loads: Vec<Load> = args.rate.into_iter().chain(args.rates.iter().flat_map(|rates| rates.0.clone())).collect();
     if loads.is_empty() {
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 20kpps..160kpps:8"));
     }
-    let host = costs(args.host.as_deref(), &args.set, store, !args.json)?.host;
+    let costs = costs(args.host.as_deref(), &args.set, store, !args.json)?;
+    let from = match &costs.origin {
+        Origin::Found(found) if args.set.is_empty() => Some(found.name.clone()),
+        Origin::Found(found) => Some(format!("{}, with {}", found.name, args.set.join(", "))),
+        Origin::Named(_) | Origin::Preset(_) => None,
+    };
+    let host = costs.host;
     host.validate().map_err(output::usage)?;
     let (goal, constraints) = args.objective()?;
     let settings = Settings {
@@ -147,7 +159,7 @@ fn questions(args: &AdviseArgs, store: &StoreArgs, device: Device<'_>) -> anyhow
     for scheme in &args.scheme {
         scheme.validate(&host).map_err(output::usage)?;
     }
-    Ok(questions)
+    Ok((questions, from))
 }
 
 /// The given settings, then the grid's settings of the requested schemes. Settings that the device does not offer are

@@ -36,7 +36,8 @@ fn an_interval_shares_unit_and_decimals_with_its_value() {
     assert_eq!(figure(&cliff, Unit::Pps), "412 kpps (403-421)");
     assert_eq!(plus_minus(&cliff, Unit::Pps), "412 ± 9 kpps");
     assert_eq!(figure(&Figure::exact(412e3), Unit::Pps), "412 kpps");
-    assert_eq!(figure(&Figure::between(0.0, 0.0, 3e-4, 0.95), Unit::Share), "0 % (0-0.0300)");
+    assert_eq!(figure(&Figure::between(0.0, 0.0, 3e-4, 0.95), Unit::Share), "0 % (0-0.0300 %)");
+    assert_eq!(figure(&Figure::between(0.0, 0.0, 0.0, 0.95), Unit::Share), "0 % (0-0)");
     assert_eq!(figure(&Figure::between(1e-6, -1e-6, 3e-6, 0.95), Unit::Seconds), "1.00 us (-1.00..3.00)");
     assert_eq!(plus_minus(&Figure::between(4e-6, 1e-6, 5e-6, 0.95), Unit::Seconds), "4.00 us (1.00-5.00)");
     let equal = Figure::between(2.0, 2.0 - 4.4e-16, 2.0 + 1.3e-15, 0.95);

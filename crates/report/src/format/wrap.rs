@@ -6,9 +6,28 @@ use std::borrow::Cow;
 use super::printable;
 
 /// Wraps text into lines of at most `width` columns, with one indent for the first line and one for the others. A
-/// longer word is cut.
+/// longer word is divided after commas, and cut if it has none.
 pub fn lines(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
-    wrap(text, options(width).initial_indent(first).subsequent_indent(rest))
+    let room = width.saturating_sub(first.chars().count().max(rest.chars().count()));
+    wrap(&at_commas(text, room), options(width).initial_indent(first).subsequent_indent(rest))
+}
+
+/// `text` in which each word that is longer than `room` has spaces after commas, so that its parts fit.
+fn at_commas(text: &str, room: usize) -> String {
+    let divided = |word: &str| {
+        let (mut parts, mut used) = (String::new(), 0);
+        for part in word.split_inclusive(',') {
+            let length = part.chars().count();
+            if used > 0 && used + length > room {
+                parts.push(' ');
+                used = 0;
+            }
+            parts.push_str(part);
+            used += length;
+        }
+        parts
+    };
+    text.split(' ').map(divided).collect::<Vec<_>>().join(" ")
 }
 
 /// Wraps each line of `text` at `width` columns. Continuation lines are indented by two more than their line. A word
@@ -58,6 +77,16 @@ fn units_kept(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A number is not cut: `gro_flush_timeout=50us` is on one line.
+    #[test]
+    fn long_words_are_divided_after_commas() {
+        let text = "a napi:defer_hard_irqs=2,gro_flush_timeout=50us b";
+        assert_eq!(lines(text, 30, "- ", "  "), ["- a napi:defer_hard_irqs=2,", "  gro_flush_timeout=50us b"]);
+        assert_eq!(lines(text, 60, "", ""), [text]);
+        assert_eq!(lines("abcdefgh", 4, "", ""), ["abcd", "efgh"]);
+        assert_eq!(lines("1,2,3,4,5", 4, "", ""), ["1,2,", "3,4,", "5"]);
+    }
 
     #[test]
     fn sentences_go_on_indented() {

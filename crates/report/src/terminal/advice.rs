@@ -4,27 +4,28 @@ mod answer;
 
 use netcliff_core::advice::{Candidate, CandidateStatus, FRONT, Overall, Verdict};
 use netcliff_core::experiment::{Axes, Axis, Curve, Dot, Scale};
-use netcliff_core::{Advice, Dimension, EngineKind, Measure, Scheme, units};
+use netcliff_core::{Advice, Constraint, Dimension, EngineKind, Measure, Scheme, units};
 
 use super::Style;
 use super::chart::{chart, letter};
 use super::page::{Page, Tone};
 use crate::drawing::Drawing;
 use crate::format::{self, Unit};
-use answer::{commands, for_all, judged, verdict};
+use answer::{alike, commands, for_all, is_present, judged, present, verdict};
 
 /// Largest number of listed settings that are not on the Pareto front, and of settings listed for all loads; JSON has
 /// all.
 const OTHERS: usize = 5;
-/// Largest number of settings on the Pareto front that a screen shows.
+/// Largest number of rows of the Pareto front that a screen shows.
 const ROWS: usize = 12;
 /// Widths of the columns before the setting: p99, loss, CPU left, engine.
 const FIGURES: [usize; 4] = [9, 8, 9, 6];
 
 /// The complete page of one load. For several loads: a line for each, and the settings that lose least over all of
-/// them. Lines have at most `style.width` columns and end in a newline.
-pub fn settings(all: &[Advice], overall: &[Overall], style: Style) -> String {
-    let (mut page, first) = match begun(all, overall, style) {
+/// them. Lines have at most `style.width` columns and end in a newline. `costs`: name of the measured costs, such as
+/// `find run 3`; `None`: those of the host by its name.
+pub fn settings(all: &[Advice], overall: &[Overall], costs: Option<&str>, style: Style) -> String {
+    let (mut page, first) = match begun(all, overall, costs, style) {
         Ok(begun) => begun,
         Err(nothing) => return nothing,
     };
@@ -47,9 +48,10 @@ pub fn settings(all: &[Advice], overall: &[Overall], style: Style) -> String {
     page.finish()
 }
 
-/// Advice about settings on a screen of 40 lines: the advice with its commands, and the front.
-pub fn settings_brief(all: &[Advice], overall: &[Overall], style: Style) -> String {
-    let (mut page, first) = match begun(all, overall, style) {
+/// Advice about settings on a screen of 40 lines: the advice with its commands, and the front. `costs` as of
+/// [`settings`].
+pub fn settings_brief(all: &[Advice], overall: &[Overall], costs: Option<&str>, style: Style) -> String {
+    let (mut page, first) = match begun(all, overall, costs, style) {
         Ok(begun) => begun,
         Err(nothing) => return nothing,
     };
@@ -71,12 +73,19 @@ pub fn settings_brief(all: &[Advice], overall: &[Overall], style: Style) -> Stri
 ///
 /// # Errors
 /// The page's text if there is no load.
-fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Page, &'a Advice), String> {
+fn begun<'a>(
+    all: &'a [Advice],
+    overall: &[Overall],
+    costs: Option<&str>,
+    style: Style,
+) -> Result<(Page, &'a Advice), String> {
     let mut page = Page::new(style);
     let Some(first) = all.first() else { return Err("no load\n".to_owned()) };
     match all {
         [one] => {
             verdict(&mut page, one);
+            alike(&mut page, one);
+            present(&mut page, all);
             let advised = one.advised.iter().filter_map(|scheme| one.candidate(scheme));
             commands(&mut page, one, &advised.collect::<Vec<_>>());
             judged(&mut page, one);
@@ -88,13 +97,14 @@ fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Pa
                 Some(best) => page.paragraph(0, Tone::Strong, &for_all(first, all.len(), best)),
                 None => page.paragraph(0, Tone::Alarm, "No single setting meets the constraints at every load."),
             }
+            present(&mut page, all);
             let kept = best.and_then(|best| first.candidate(&best.scheme));
             commands(&mut page, first, &kept.into_iter().collect::<Vec<_>>());
             page.heading("GOAL");
         }
     }
     page.fact("goal", &title(first));
-    page.fact("host", &first.host.name);
+    page.fact("host", costs.unwrap_or(&first.host.name));
     if let [one] = all {
         let traffic = &one.traffic;
         page.fact("traffic", &format!("{} of {}, {}", traffic.rate, traffic.size, traffic.arrivals));
@@ -104,28 +114,72 @@ fn begun<'a>(all: &'a [Advice], overall: &[Overall], style: Style) -> Result<(Pa
 
 fn front(page: &mut Page, advice: &Advice, most: usize) {
     let front: Vec<&Candidate> = advice.candidates.iter().filter(|one| one.front).collect();
-    let shown = front.len().min(most);
-    let of = if shown < front.len() { format!(", {shown} OF {}", front.len()) } else { String::new() };
+    let all = grouped(&front);
+    let shown = &all[..all.len().min(most)];
+    let of = if shown.len() < all.len() { format!(", {} OF {} ROWS", shown.len(), all.len()) } else { String::new() };
     page.heading(&format!("BEST TRADE-OFFS OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
     head(page);
-    rows(page, advice, &front[..shown]);
+    rows(page, advice, shown);
+    legend(page, advice, shown);
 }
 
 fn others(page: &mut Page, advice: &Advice) {
     let others: Vec<&Candidate> =
         advice.candidates.iter().filter(|one| !one.front && one.fate != CandidateStatus::Unanswered).collect();
     if !others.is_empty() {
-        page.heading(&format!("OFF THE FRONT, {} OF {}", others.len().min(OTHERS), others.len()));
+        let all = grouped(&others);
+        let shown = &all[..all.len().min(OTHERS)];
+        page.heading(&format!("OFF THE FRONT, {} OF {} ROWS", shown.len(), all.len()));
         head(page);
-        rows(page, advice, &others[..others.len().min(OTHERS)]);
+        rows(page, advice, shown);
+        legend(page, advice, shown);
     }
 }
 
+/// Adds the meaning of the marks of rows.
+fn legend(page: &mut Page, advice: &Advice, shown: &[&[&Candidate]]) {
+    let has = |what: char| shown.iter().flat_map(|same| same.iter()).any(|one| mark(advice, one) == what);
+    let advised = match advice.verdict {
+        Verdict::Picked => "* advised setting",
+        Verdict::NotDecided => "* undecided between these",
+        Verdict::NoneFeasible => "* closest to the constraints",
+    };
+    let marks = [('*', advised), ('=', "= present setting")];
+    let meanings: Vec<&str> = marks.into_iter().filter(|(what, _)| has(*what)).map(|(_, meaning)| meaning).collect();
+    if !meanings.is_empty() {
+        page.paragraph(2, Tone::Faint, &meanings.join(", "));
+    }
+}
+
+/// The goal in words: `lowest p99 latency with loss up to 0.01 %`.
 fn title(advice: &Advice) -> String {
-    let constraints: Vec<String> = advice.constraints.iter().map(ToString::to_string).collect();
+    let constraints: Vec<String> = advice.constraints.iter().map(bound).collect();
+    let goal = format!("{} {}", if advice.goal.maximise { "highest" } else { "lowest" }, name(advice.goal.measure));
     match constraints[..] {
-        [] => advice.goal.to_string(),
-        _ => format!("{} subject to {}", advice.goal, constraints.join(" and ")),
+        [] => goal,
+        _ => format!("{goal} with {}", constraints.join(" and ")),
+    }
+}
+
+/// A constraint in words: `loss up to 0.01 %`, `CPU left of at least 30 %`.
+fn bound(constraint: &Constraint) -> String {
+    let unit = Unit::of(constraint.measure.dimension);
+    let end = match unit {
+        Unit::Share => format::loss(constraint.bound),
+        _ => format::quantity(constraint.bound, unit),
+    };
+    format!("{} {} {end}", name(constraint.measure), if constraint.at_least { "of at least" } else { "up to" })
+}
+
+/// Name of a figure, as the columns of the page have it.
+fn name(measure: Measure) -> &'static str {
+    match measure.key {
+        "latency_p50_s" => "p50 latency",
+        "latency_p90_s" => "p90 latency",
+        "latency_p99_s" => "p99 latency",
+        "latency_p999_s" => "p99.9 latency",
+        "cpu_available" => "CPU left",
+        _ => measure.name,
     }
 }
 
@@ -164,14 +218,31 @@ fn head(page: &mut Page) {
     page.block(&format!("    {:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting", "p99", "lost", "CPU left", "by"));
 }
 
-/// Adds one row for each setting. Settings with equal figures share a row.
-fn rows(page: &mut Page, advice: &Advice, candidates: &[&Candidate]) {
+/// Settings by row: settings with equal figures that are next to each other share a row.
+fn grouped<'a, 'b>(candidates: &'b [&'a Candidate]) -> Vec<&'b [&'a Candidate]> {
     let alike = |a: &&Candidate, b: &&Candidate| figures(a) == figures(b) && a.not_offered == b.not_offered;
-    for same in candidates.chunk_by(alike) {
-        let mark = if advice.advised.contains(&same[0].scheme) { '*' } else { ' ' };
-        let more = if same.len() > 1 { format!(" (and {} more alike)", same.len() - 1) } else { String::new() };
-        let no = if same[0].not_offered.is_some() { " (no Linux setting)" } else { "" };
-        page.item(&format!("{mark} {}", figures(same[0])), &format!("{}{no}{more}", brief(&same[0].scheme)));
+    candidates.chunk_by(alike).collect()
+}
+
+/// Mark of a setting: advised, or present on the device.
+fn mark(advice: &Advice, candidate: &Candidate) -> char {
+    match (advice.advised.contains(&candidate.scheme), is_present(candidate)) {
+        (true, _) => '*',
+        (false, true) => '=',
+        (false, false) => ' ',
+    }
+}
+
+/// Adds the rows of [`grouped`].
+fn rows(page: &mut Page, advice: &Advice, groups: &[&[&Candidate]]) {
+    for same in groups {
+        // The mark of a row is that of its first setting that has one.
+        let marked = same.iter().find(|one| mark(advice, one) != ' ').unwrap_or(&same[0]);
+        let mark = mark(advice, marked);
+        let more =
+            if same.len() > 1 { format!(" (and {} more with these figures)", same.len() - 1) } else { String::new() };
+        let no = if marked.not_offered.is_some() { " (no Linux setting)" } else { "" };
+        page.item(&format!("{mark} {}", figures(marked)), &format!("{}{no}{more}", brief(&marked.scheme)));
     }
 }
 
@@ -310,7 +381,120 @@ fn drawing(advice: &Advice) -> Drawing {
 
 #[cfg(test)]
 mod tests {
+    use netcliff_core::advice::{Judged, Standing};
+    use netcliff_core::{Figure, Host, Load, Provenance, Traffic, written};
+
     use super::*;
+
+    fn candidate(scheme: &str, fate: CandidateStatus, p99_us: f64, available: f64) -> Candidate {
+        let figures = [("latency_p99_s", p99_us * 1e-6), ("loss_fraction", 0.0), ("cpu_available", available)];
+        Candidate {
+            scheme: scheme.parse().expect("a scheme"),
+            engine: Some(EngineKind::Sim),
+            fate,
+            why: String::new(),
+            figures: figures.map(|(key, value)| (key.to_owned(), Figure::exact(value))).into(),
+            constraints: Vec::new(),
+            replications: 20,
+            front: true,
+            commands: Some(vec!["ethtool -C DEV rx-usecs 10".to_owned()]),
+            not_offered: None,
+        }
+    }
+
+    /// A real advice, shortened: the second setting is within the indifference zone, but not shown to be as good.
+    fn example() -> Advice {
+        let mut candidates = vec![
+            candidate("coalesce:frames=8,usecs=10us,masked=true", CandidateStatus::Picked, 72.1, 0.224),
+            candidate("coalesce:usecs=10us,masked=true", CandidateStatus::Worse, 72.1, 0.224),
+            candidate("coalesce:frames=8,usecs=20us,masked=true", CandidateStatus::Worse, 72.7, 0.322),
+            candidate("napi:defer_hard_irqs=2,gro_flush_timeout=50us", CandidateStatus::Worse, 101.0, 0.433),
+        ];
+        let constraint: Constraint = "loss<=1e-4".parse().expect("a constraint");
+        candidates[0].constraints = vec![Judged { constraint, standing: Standing::Met, interval: None }];
+        let loss = Figure::between(0.0, 0.0, 2.27e-6, 0.95);
+        candidates[0].figures.insert("loss_fraction".to_owned(), loss);
+        Advice {
+            host: Host { name: "calibrated".to_owned(), ..Host::pentium4_2530mhz() },
+            traffic: written::Traffic::new(Traffic::default(), Some(Load::Pps(200e3))),
+            goal: "minimise latency_p99_s".parse().expect("a goal"),
+            constraints: vec![constraint],
+            confidence: 0.95,
+            indifference: Some(1.41e-6),
+            margin: 0.25,
+            first_stage: 20,
+            packets_each: 50_000,
+            packets: 4_000_000,
+            packets_at_most: 200_000_000,
+            verdict: Verdict::Picked,
+            advised: vec![candidates[0].scheme.clone()],
+            alike: vec![candidates[1].scheme.clone()],
+            candidates,
+            notes: Vec::new(),
+            device: None,
+            provenance: Provenance::default(),
+        }
+    }
+
+    /// The page of one load at 80 columns, in one line.
+    fn page(advice: &Advice, costs: Option<&str>) -> String {
+        let style = Style { width: 80, colour: false, unicode: false };
+        let text = settings_brief(std::slice::from_ref(advice), &[], costs, style);
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn settings_within_the_zone_are_all_named() {
+        let text = page(&example(), Some("find run 32"));
+        for part in [
+            "with 95 % confidence it is the best, or at most 1.41 us worse than the best.",
+            "Equally good, at most 1.41 us worse on the same packets (95 % confidence): coalesce:usecs=10us,masked=true.",
+            "Not shown to be equally good, although the difference of the mean p99 latency is at most 1.41 us: \
+             coalesce:frames=8,usecs=20us,masked=true (72.7 us).",
+            "The present setting is not known: --if DEVICE marks it",
+            "masked=true needs no command:",
+            "- loss up to 0.01 %: met, 0 % (0-0.000227 %)",
+            "goal lowest p99 latency with loss up to 0.01 %",
+            "host find run 32",
+            "(and 1 more with these figures)",
+            "napi:defer_hard_irqs=2, gro_flush_timeout=50us * advised setting",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("ROWS"), "all rows are shown: {text}");
+        assert!(page(&example(), None).contains("host calibrated"));
+    }
+
+    /// A candidate for which nothing has to be set is the present setting of the device.
+    #[test]
+    fn the_present_setting_is_next_to_the_advice() {
+        let mut one = example();
+        one.device = Some("eth0".to_owned());
+        let text = page(&one, None);
+        assert!(text.contains("The present setting of eth0 is not among the candidates: `--candidates all"), "{text}");
+        one.candidates[3].commands = Some(Vec::new());
+        let text = page(&one, None);
+        let now = "Now eth0 has napi:defer_hard_irqs=2,gro_flush_timeout=50us: p99 101 us, lost 0 %, CPU left 43.3 %.";
+        for part in [now, "= 101 us 0 % 43.3 % sim", "* advised setting, = present setting"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        one.candidates[0].commands = Some(Vec::new());
+        one.candidates[3].commands = None;
+        let text = page(&one, None);
+        assert!(!text.contains("Now eth0") && text.contains("none: eth0 has these settings already"), "{text}");
+    }
+
+    #[test]
+    fn a_screen_counts_rows() {
+        let mut many = example();
+        for step in 0..20 {
+            let scheme = format!("coalesce:usecs={}us,masked=true", 30 + step);
+            many.candidates.push(candidate(&scheme, CandidateStatus::Worse, 120.0 + f64::from(step), 0.5));
+        }
+        // 24 settings are in 23 rows: the first two have equal figures.
+        assert!(page(&many, None).contains("(PARETO FRONT), 12 OF 23 ROWS"));
+    }
 
     #[test]
     fn a_scheme_is_written_without_its_defaults() {

@@ -1,9 +1,9 @@
 //! The advice as a line, the commands that set it, and its result against the constraints.
 
-use netcliff_core::Advice;
-use netcliff_core::advice::{Candidate, FRONT, Overall, Standing, Verdict};
+use netcliff_core::advice::{Candidate, CandidateStatus, FRONT, Overall, Standing, Verdict};
+use netcliff_core::{Advice, EngineKind, Scheme};
 
-use super::{OTHERS, brief};
+use super::{OTHERS, bound, brief, name};
 use crate::format::{self, Unit};
 use crate::terminal::page::{Page, Tone};
 
@@ -31,6 +31,11 @@ pub(super) fn commands(page: &mut Page, advice: &Advice, candidates: &[&Candidat
             (Some(lines), _) => {
                 page.heading(&format!("COMMANDS{of}, as root"));
                 page.lines(lines.iter().map(|line| format!("  {line}")));
+                if matches!(&candidate.scheme, Scheme::Coalesce(coalesce) if coalesce.masked) {
+                    let hint =
+                        "masked=true needs no command: NAPI drivers keep the interrupt off while they serve the ring.";
+                    page.paragraph(2, Tone::Faint, hint);
+                }
                 if advice.device.is_none() && lines.iter().any(|line| line.contains(Advice::PLACEHOLDER)) {
                     let hint = format!(
                         "Replace {} by the interface's name; --if DEVICE checks what its driver offers.",
@@ -58,7 +63,10 @@ pub(super) fn verdict(page: &mut Page, advice: &Advice) {
         Verdict::Picked => {
             let gives = advice.advised.first().and_then(|scheme| advice.candidate(scheme)).map_or(String::new(), gives);
             let sure = match advice.indifference {
-                Some(zone) => format!("best with {confidence} confidence, or within {} of it", zone_of(advice, zone)),
+                Some(zone) => {
+                    let zone = zone_of(advice, zone);
+                    format!("with {confidence} confidence it is the best, or at most {zone} worse than the best")
+                }
                 None => "best by the model, nothing was simulated".to_owned(),
             };
             page.paragraph(0, Tone::Strong, &format!("At {load}: {}{gives}; {sure}.", names.join(", ")));
@@ -91,14 +99,85 @@ fn gives(candidate: &Candidate) -> String {
     if all.is_empty() { String::new() } else { format!(": {}{}", all.join(", "), level.unwrap_or_default()) }
 }
 
+/// Adds the settings that are as good as the pick, and those of which this is not shown although their means are near.
+pub(super) fn alike(page: &mut Page, advice: &Advice) {
+    let (Some(pick), Some(zone)) = (advice.pick(), advice.indifference) else { return };
+    let within = zone_of(advice, zone);
+    if !advice.alike.is_empty() {
+        let names: Vec<String> = advice.alike.iter().map(brief).collect();
+        let confidence = format::share_short(advice.confidence);
+        let text = format!(
+            "Equally good, at most {within} worse on the same packets ({confidence} confidence): {}.",
+            first_of(&names)
+        );
+        page.paragraph(0, Tone::Plain, &text);
+    }
+    let measure = advice.goal.measure;
+    let Some(best) = pick.figure(measure) else { return };
+    let near = |one: &&Candidate| {
+        let is_other = !advice.advised.contains(&one.scheme) && !advice.alike.contains(&one.scheme);
+        let is_open = matches!(one.fate, CandidateStatus::Worse | CandidateStatus::Contends);
+        let is_near = one.figure(measure).is_some_and(|figure| (figure.value - best.value).abs() <= zone);
+        one.engine == Some(EngineKind::Sim) && is_other && is_open && is_near
+    };
+    let value = |one: &Candidate| {
+        let figure = one.figure(measure).map(|figure| format::quantity(figure.value, Unit::of(measure.dimension)));
+        format!("{} ({})", brief(&one.scheme), figure.unwrap_or_default())
+    };
+    let unsure: Vec<String> = advice.candidates.iter().filter(near).map(value).collect();
+    if !unsure.is_empty() {
+        let text = format!(
+            "Not shown to be equally good, although the difference of the mean {} is at most {within}: {}.",
+            name(measure),
+            first_of(&unsure)
+        );
+        page.paragraph(0, Tone::Plain, &text);
+    }
+}
+
+/// The first names of a list, and the number of the others.
+fn first_of(names: &[String]) -> String {
+    let shown = &names[..names.len().min(OTHERS)];
+    let more = names.len() - shown.len();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join("; "))
+}
+
+/// True if the device has this setting already.
+pub(super) fn is_present(candidate: &Candidate) -> bool {
+    candidate.commands.as_ref().is_some_and(Vec::is_empty)
+}
+
+/// Adds the present setting, with its figures if there is one load; or how to compare with it.
+pub(super) fn present(page: &mut Page, all: &[Advice]) {
+    let Some(first) = all.first() else { return };
+    let present = first.candidates.iter().find(|one| is_present(one));
+    let text = match (present, first.device.as_deref()) {
+        (Some(one), _) if all.iter().all(|advice| advice.advised.contains(&one.scheme)) => return,
+        (Some(one), device) => {
+            let gives = if all.len() == 1 { gives(one) } else { String::new() };
+            let by = if one.engine == Some(EngineKind::Model) && !gives.is_empty() { " (by the model)" } else { "" };
+            format!("Now {} has {}{gives}{by}.", device.unwrap_or("the device"), brief(&one.scheme))
+        }
+        (None, Some(device)) => format!(
+            "The present setting of {device} is not among the candidates: `--candidates all --scheme SCHEME` adds it, to compare."
+        ),
+        (None, None) => {
+            "The present setting is not known: --if DEVICE marks it, or `--candidates all --scheme SCHEME` adds it, to compare."
+                .to_owned()
+        }
+    };
+    page.paragraph(0, Tone::Plain, &text);
+}
+
 fn zone_of(advice: &Advice, zone: f64) -> String {
     let of_cpu = if advice.goal.measure.key.starts_with("cpu") { " of one CPU" } else { "" };
     format!("{}{of_cpu}", format::quantity(zone, Unit::of(advice.goal.measure.dimension)))
 }
 
-/// Result of the advised settings against the constraints, and which others are as good.
+/// Result of the advised settings against the constraints.
 pub(super) fn judged(page: &mut Page, advice: &Advice) {
-    if advice.constraints.is_empty() && advice.alike.is_empty() {
+    if advice.constraints.is_empty() {
         return;
     }
     page.heading("CONSTRAINTS");
@@ -113,13 +192,7 @@ pub(super) fn judged(page: &mut Page, advice: &Advice) {
             };
             let value = value.unwrap_or_else(|| "-".to_owned());
             let who = if advice.advised.len() > 1 { format!("{}: ", brief(&candidate.scheme)) } else { String::new() };
-            page.item("- ", &format!("{who}{} {standing}: {value}", judged.constraint));
+            page.item("- ", &format!("{who}{}: {standing}, {value}", bound(&judged.constraint)));
         }
-    }
-    if !advice.alike.is_empty() {
-        let names: Vec<String> = advice.alike.iter().take(OTHERS).map(brief).collect();
-        let more = advice.alike.len() - names.len();
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        page.item("- ", &format!("equally good within that difference: {}{more}", names.join("; ")));
     }
 }
