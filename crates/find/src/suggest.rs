@@ -78,11 +78,10 @@ fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate>
         all.push(Candidate { setting, why: why.to_owned(), changed, change });
     };
     let why = if livelocks {
-        "softirq work then no longer takes the application's CPU, which also ends the livelock; this takes a free CPU, and with two \
-         CPUs the sender of this test has the other one"
+        "softirq work then no longer takes the application's CPU, which also ends the livelock; this takes a free CPU (a sender on \
+         the same host needs one, too)"
     } else {
-        "softirq and application then no longer share one CPU; this takes a free CPU, and with two CPUs the sender of this test has \
-         the other one"
+        "softirq and application then no longer share one CPU; this takes a free CPU (a sender on the same host needs one, too)"
     };
     add(
         "run the application on another CPU than the one that receives (taskset -c CPU PROGRAM, or RPS/IRQ affinity)"
