@@ -65,12 +65,19 @@ pub(super) fn certainty(confidence: f64, searches: usize) -> String {
 pub fn caution(finding: &Finding, of: &str) -> Option<String> {
     let partial = finding.partial.then(|| "it was stopped early".to_owned());
     let none = why_no_cliff(finding).map(|why| format!("no cliff was measured: {why}"));
-    let said: Vec<String> = partial.into_iter().chain(none).chain(doubts(finding)).collect();
+    let said: Vec<String> = partial.into_iter().chain(none).chain(doubts_of_run(finding)).collect();
     (!said.is_empty()).then(|| format!("Caution: {of}: {}.", said.join("; ")))
 }
 
-/// Doubts about the measured cliff, a sentence each. Empty if there are no doubts.
+/// Doubts about the figures of the page, a sentence each. Empty if there are no doubts.
 pub fn doubts(finding: &Finding) -> Vec<String> {
+    let mut said = doubts_of_run(finding);
+    said.extend(super::culprit::apart(finding));
+    said
+}
+
+/// Doubts about the measured cliff and the costs, which also concern values that are computed from them.
+fn doubts_of_run(finding: &Finding) -> Vec<String> {
     let mut said = Vec::new();
     let searches = finding.searches.as_ref();
     let measured = finding.cliff_pps.wire;
@@ -95,7 +102,6 @@ pub fn doubts(finding: &Finding) -> Vec<String> {
     }
     said.extend(excluding(finding));
     said.extend(super::culprit::tail(finding));
-    said.extend(super::culprit::apart(finding));
     let contradictions = finding.contradictions.len() as u64;
     if contradictions > 0 {
         let loads = format::counted(contradictions, "load");
