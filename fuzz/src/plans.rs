@@ -37,7 +37,7 @@ pub(crate) fn forms(plan: &Plan, host: &Inspection) {
         permanent::udev(plan, host).text,
         profile.conf,
         profile.script.unwrap_or_default(),
-        terminal::plan(&plan.sheet(), Style::default()),
+        terminal::plan(&plan.sheet(), None, Style::default()),
     ];
     written.iter().for_each(|text| plain(text));
 }

@@ -83,7 +83,7 @@ fn a_device_without_a_scheme_says_why() {
     fs::write(answers, fixed).unwrap();
     let page = words(&home.stdout(["inspect", "--from", &dir]));
     assert!(
-        page.replace("m in_gap", "min_gap")
+        page.replace(", min_gap", ",min_gap")
             .contains(",gro_normal_batch=8,min_gap=50us not reported the timers RDTR and RADV"),
         "{page}"
     );

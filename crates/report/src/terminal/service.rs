@@ -20,8 +20,10 @@ const LOADS: usize = 12;
 /// Largest number of quantiles of response times in this table, and of limits that a load missed: the table has at most
 /// 80 columns.
 const MOST: usize = 3;
+/// A quantile of response times and where trials record it.
+type Recorded = (f64, fn(&ResponseTimes) -> f64);
 /// Quantiles of response times that trials record.
-const QUANTILES: [(f64, fn(&ResponseTimes) -> f64); 4] = [
+const QUANTILES: [Recorded; 4] = [
     (0.5, |times| times.p50_s),
     (0.9, |times| times.p90_s),
     (0.99, |times| times.p99_s),
@@ -330,7 +332,7 @@ fn is_same(one: f64, other: f64) -> bool {
 }
 
 /// The recorded quantiles to show, in ascending order: those of the promise, then the 99th percentile and the median.
-fn shown(promise: &Promise) -> Vec<(f64, fn(&ResponseTimes) -> f64)> {
+fn shown(promise: &Promise) -> Vec<Recorded> {
     let is_promised = |quantile: f64| promise.quantiles.iter().any(|limit| is_same(limit.quantile, quantile));
     let (mut shown, others): (Vec<_>, Vec<_>) = QUANTILES.into_iter().partition(|(quantile, _)| is_promised(*quantile));
     let usual = others.into_iter().rev().filter(|(quantile, _)| [0.99, 0.5].contains(quantile));
