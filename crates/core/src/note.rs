@@ -47,7 +47,7 @@ sentences! {
         Approximate(bounds: Bounds) => "{bounds}";
         Unchecked(of: &'static str, ring: Option<u64>, socket: Option<u64>) =>
             "the model's error is unknown here ({of}): {larger} packets is more than any that was checked against the simulator; \
-             `netcliff simulate` checks the figures",
+             `netcliff simulate` with the same options checks the figures",
             larger = larger(*ring, *socket);
         MeanSizeOnly(longer: f64) =>
             "the model uses only the mean of the frame sizes: actual waits in the ring are up to {percent:.2} % longer; latency \

@@ -445,10 +445,10 @@ impl Moment {
         self.losses().or_else(|| self.full()).unwrap_or_else(|| match self.busiest() {
             Some(cpu) if cpu.busy() < IDLE => "nothing is at its limit; all CPUs are idle".to_owned(),
             Some(cpu) => format!(
-                "nothing is at its limit; the busiest CPU is {} at {:.0} %, {:.0} % of it for packets",
+                "nothing is at its limit; CPU {} is the busiest: {:.0} %, of which packets take {:.0} %",
                 cpu.cpu,
                 100.0 * cpu.busy(),
-                if cpu.busy() > 0.0 { 100.0 * (cpu.irq + cpu.softirq) / cpu.busy() } else { 0.0 }
+                100.0 * (cpu.irq + cpu.softirq)
             ),
             None => "nothing was counted".to_owned(),
         })
@@ -643,7 +643,7 @@ mod tests {
     fn each_bottleneck_in_words() {
         type Change = fn(&mut Moment);
         let cases: [(Change, &str); 13] = [
-            (|_| (), "nothing is at its limit; the busiest CPU is"),
+            (|_| (), "nothing is at its limit; CPU 1 is the busiest"),
             (
                 |m| m.interfaces[0].ring_lost_per_s = 5.0,
                 "ring of eth0 loses 5 packets/s; CPU 1 takes its interrupts and is 20 %",

@@ -132,8 +132,11 @@ fn analysis(analysis: &Analysis, is_unknown: bool, style: Style) -> String {
     let mut text =
         format!("cliff       {cliff} (highest load with loss up to {})\n", format::loss(analysis.loss_target));
     if is_unknown {
-        let rate = cliff.replace(' ', "");
-        text.push_str(&format!("            with unknown error; `netcliff simulate --rate {rate}` checks it\n"));
+        let (rate, loss) = (cliff.replace(' ', ""), format::loss(analysis.loss_target));
+        text.push_str(&format!(
+            "            The error of this value is unknown. To check it: `netcliff simulate`\n            \
+             with the same --host and --scheme and --rate {rate} loses about {loss}.\n"
+        ));
     }
     text.push_str(&format!(
         "left at 2x  {} of the peak, at twice the cliff (100 %: no livelock)\n",

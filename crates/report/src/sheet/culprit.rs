@@ -131,8 +131,8 @@ pub fn apart(finding: &Finding) -> Option<String> {
         "plan with the measured one while the other work lasts, with the simulated one without it".to_owned()
     } else if apart.iter().all(delays) {
         format!(
-            "it includes interruptions (of the time: {}) and the queues after them; plan with it while they last, with \
-             the simulated one without them",
+            "the measured one includes interruptions (of the time: {}) and the queues after them; plan with it as long as there are such \
+             interruptions, with the simulated one without them",
             of_time.join(", ")
         )
     } else if let Some(method) = method {
@@ -152,7 +152,7 @@ fn interruptions(finding: &Finding) -> Vec<(f64, String)> {
     let mut all = [
         (share(&told.host), "the hypervisor"),
         (share(&told.other_tasks), "other tasks on the host's CPU"),
-        (late, "a late sender"),
+        (late, "netcliff's own sender, late,"),
     ]
     .map(|(share, what)| (share, format!("{what} {}", format::share_short(share))))
     .to_vec();

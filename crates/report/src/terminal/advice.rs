@@ -103,6 +103,12 @@ fn begun<'a>(
             page.heading("GOAL");
         }
     }
+    // A calibration has no pauses from outside in it.
+    if costs.is_some() {
+        let meaning = "Latencies are computed and leave out pauses of the CPU from outside (hypervisor, other programs): they rank \
+                       the settings.";
+        page.paragraph(2, Tone::Faint, meaning);
+    }
     page.fact("goal", &title(first));
     page.fact("host", costs.unwrap_or(&first.host.name));
     if let [one] = all {

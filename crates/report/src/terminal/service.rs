@@ -114,8 +114,8 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     }
 }
 
-/// The load to plan with: the lower end of the cliff with pauses or, if that is lower, of the cliff without them. `None`
-/// without a cliff.
+/// The load to plan with: the lower end of the cliff with pauses or, if that is lower, of the cliff without them; of a
+/// cliff above the capacity, the lower end of the capacity if that is lower still. `None` without a cliff.
 fn plan(finding: &ServiceFinding) -> Option<String> {
     let low = |cliff: Figure| cliff.interval.map_or(cliff.value, |ends| ends.low);
     let own = low(finding.cliff_rps?);
@@ -124,6 +124,16 @@ fn plan(finding: &ServiceFinding) -> Option<String> {
     if load <= 0.0 {
         let why = "No load to plan with: the interval of the cliff has no lower end; measure longer, without --quick.";
         return Some(why.to_owned());
+    }
+    let predicted = finding.predicted.as_ref();
+    let cliff_rps = finding.cliff_rps?.value;
+    let capacity = predicted.map(|predicted| predicted.capacity_rps).filter(|capacity| capacity.value < cliff_rps);
+    if let Some(capacity) = capacity.map(low).filter(|capacity| *capacity < load) {
+        return Some(format!(
+            "Plan with {}, the lower end of the capacity: above it queues grow, and the measured cliff may not last longer than a \
+             trial.",
+            rate(capacity)
+        ));
     }
     let what = match (paused, finding.lower_limit) {
         (Some(_), _) => "the lower end of the cliff with pauses",
@@ -566,6 +576,9 @@ mod tests {
         assert_eq!(of(wide, Some(narrow), false), "Plan with 60.0 k requests/s, the lower end of the measured cliff.");
         assert_eq!(of(Figure::exact(9e4), None, true), "Plan with 90.0 k requests/s, a lower limit of the cliff.");
         assert!(of(between(0.0, 72e3), None, false).contains("has no lower end"));
+        let predicted = check("", Some(67e3), None).predicted;
+        let over = plan(&ServiceFinding { cliff_rps: Some(narrow), predicted, ..finding(Vec::new()) });
+        assert!(over.unwrap().starts_with("Plan with 67.0 k requests/s, the lower end of the capacity:"));
         assert_eq!(plan(&ServiceFinding { cliff_rps: None, ..finding(Vec::new()) }), None);
     }
 

@@ -203,9 +203,10 @@ fn a_measured_p99_far_from_the_simulated_one_has_a_cause_or_none() {
     let real = || vec![at(0.5, 45.1e-6, 580e-6), at(0.9, 145.5e-6, 1.98e-3)];
     assert_eq!(
         said(real(), Some(disturbance(0.000_914, 0.004_62, 0.0131))),
-        "the measured p99 is 12.9 times (at 50 % of the cliff) and 13.6 times (at 90 %) the simulated one: it includes \
-         interruptions (of the time: a late sender 1.31 %, other tasks on the host's CPU 0.462 %, the hypervisor \
-         0.0914 %) and the queues after them; plan with it while they last, with the simulated one without them"
+        "the measured p99 is 12.9 times (at 50 % of the cliff) and 13.6 times (at 90 %) the simulated one: the measured \
+         one includes interruptions (of the time: netcliff's own sender, late, 1.31 %, other tasks on the host's CPU 0.462 %, the \
+         hypervisor 0.0914 %) and the queues after them; plan with it as long as there are such interruptions, with the \
+         simulated one without them"
     );
     // Interruptions of 0.18 % of the time delay 0.36 % of the packets at half of the cliff: not the p99.
     let unknown = "the simulated one: the cause is unknown; plan with the measured one";
