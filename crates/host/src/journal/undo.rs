@@ -270,7 +270,8 @@ fn undo_namespace(path: &Path) -> Undone {
 
 fn undo_directory(path: &Path) -> Undone {
     match fs::remove_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+        // Busy: something is mounted on it, as `ip netns` does with /run/netns.
+        Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::ResourceBusy) => {
             Ok(Some(format!("{} is in use by others and stays", path.display())))
         }
         other => gone(other),
