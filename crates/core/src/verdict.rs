@@ -3,8 +3,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 /// Share of the frames that must be sent in time for the load to count as offered.
 pub const KEPT_UP_SHARE: f64 = 0.999;
 /// Delay above which a frame counts as late \[ns\]: at 1 Mpps a sender that catches up this delay sends a burst of 100
@@ -24,39 +22,17 @@ pub fn repeats(duration_s: f64) -> u32 {
     if duration_s < SHORT_S { SHORT_REPEATS } else { REPEATS }
 }
 
-/// Why a trial is void, with its counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "why")]
-pub enum Void {
-    /// The sender did not send all frames in time.
-    SenderTooSlow {
-        /// Frames sent per second, in the slower direction.
-        reached_pps: f64,
-    },
-    /// Frames were lost, but no more than were sent late: their bursts may have caused the loss.
-    SenderUneven {
-        /// Frames sent later than [`LATE_NS`].
-        late: u64,
-    },
-    /// The sink's own queues overflowed.
-    SinkTooSlow {
-        /// Frames dropped because the sink's ring was full.
-        missed: u64,
-    },
+/// A void trial: why, and what the sender reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Void {
+    /// The reason.
+    pub why: VoidReason,
+    /// Frames sent per second, in the slower direction.
+    pub reached_pps: f64,
 }
 
-impl Void {
-    /// The reason without counts.
-    pub fn reason(&self) -> VoidReason {
-        match self {
-            Self::SenderTooSlow { .. } => VoidReason::SenderTooSlow,
-            Self::SenderUneven { .. } => VoidReason::SenderUneven,
-            Self::SinkTooSlow { .. } => VoidReason::SinkTooSlow,
-        }
-    }
-}
-
-/// Why a trial is void; `Display` gives a sentence for users.
+/// Why a trial is void; `Display` gives a sentence for users. A new reason needs a class and a sentence here, and a line
+/// in docs/how-to/read-a-page.md; other code distinguishes classes only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VoidReason {
     /// The sender fell behind the load.
@@ -69,7 +45,27 @@ pub enum VoidReason {
     Disturbed,
 }
 
+/// Kind of a [`VoidReason`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoidClass {
+    /// The sender did not reach the load.
+    Sender,
+    /// The sink did not keep up with the load.
+    Sink,
+    /// The load was reached, but a delay spoiled the trial: a higher load can be offered.
+    Delay,
+}
+
 impl VoidReason {
+    /// The kind of the reason.
+    pub fn class(self) -> VoidClass {
+        match self {
+            Self::SenderTooSlow => VoidClass::Sender,
+            Self::SinkTooSlow => VoidClass::Sink,
+            Self::SenderUneven | Self::Disturbed => VoidClass::Delay,
+        }
+    }
+
     /// The sentence, with `sender` as the name of the sender.
     pub fn of(self, sender: &str) -> String {
         match self {
@@ -108,13 +104,16 @@ impl TesterCounts {
     /// frames were lost, but no more than were sent late. `None`: the loss is the device's. Late frames do not void a
     /// trial in which the device's CPU was `saturated`: it would have dropped the same frames anyway.
     pub fn void(&self, saturated: bool) -> Option<Void> {
-        if self.missed > 0 {
-            return Some(Void::SinkTooSlow { missed: self.missed });
-        }
-        if self.offered_share < KEPT_UP_SHARE {
-            return Some(Void::SenderTooSlow { reached_pps: self.reached_pps });
-        }
-        (self.lost > 0 && self.lost <= self.late && !saturated).then_some(Void::SenderUneven { late: self.late })
+        let why = if self.missed > 0 {
+            VoidReason::SinkTooSlow
+        } else if self.offered_share < KEPT_UP_SHARE {
+            VoidReason::SenderTooSlow
+        } else if self.lost > 0 && self.lost <= self.late && !saturated {
+            VoidReason::SenderUneven
+        } else {
+            return None;
+        };
+        Some(Void { why, reached_pps: self.reached_pps })
     }
 }
 
@@ -126,16 +125,17 @@ mod tests {
 
     #[test]
     fn a_loss_is_the_devices_unless_the_tester_may_have_caused_it() {
+        let void = |why| Some(Void { why, reached_pps: 1e5 });
         let uneven = TesterCounts { lost: 10, late: 10, ..GOOD };
         assert_eq!(GOOD.void(false), None);
         assert_eq!(TesterCounts { lost: 10, ..GOOD }.void(false), None);
         assert_eq!(TesterCounts { late: 10, ..GOOD }.void(false), None, "what passed has passed");
-        assert_eq!(uneven.void(false), Some(Void::SenderUneven { late: 10 }));
+        assert_eq!(uneven.void(false), void(VoidReason::SenderUneven));
         assert_eq!(uneven.void(true), None, "a full CPU would have lost them, too");
         assert_eq!(TesterCounts { lost: 11, late: 10, ..GOOD }.void(false), None);
         let slow = TesterCounts { offered_share: 0.998, ..GOOD };
-        assert_eq!(slow.void(true), Some(Void::SenderTooSlow { reached_pps: 1e5 }));
-        assert_eq!(TesterCounts { missed: 1, ..GOOD }.void(true), Some(Void::SinkTooSlow { missed: 1 }));
+        assert_eq!(slow.void(true), void(VoidReason::SenderTooSlow));
+        assert_eq!(TesterCounts { missed: 1, ..GOOD }.void(true), void(VoidReason::SinkTooSlow));
     }
 
     #[test]

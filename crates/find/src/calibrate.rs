@@ -33,7 +33,7 @@ mod variation;
 use netcliff_core::finding::Calibration;
 use netcliff_core::{Host, Service};
 
-use netcliff_core::verdict::Void;
+use netcliff_core::verdict::VoidClass;
 
 use fit::Fits;
 pub use fit::poll_line;
@@ -363,7 +363,7 @@ fn observe(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result<Seen,
             seen.quiet.extend(plain.clone().filter(|_| lost_little).map(|c| Counts { poll_times: Vec::new(), ..c }));
             if place + 1 == SHARES.len() {
                 let full = at(FULL_SHARE, 60, &|_| ())?;
-                let reached = !matches!(full.void(), Some(Void::SenderTooSlow { .. }));
+                let reached = full.void().is_none_or(|void| void.why.class() != VoidClass::Sender);
                 if reached && full.loss() <= NONE_LOST {
                     // Polls at low loads find few packets and show little about polls with many packets, so the
                     // remaining rounds use higher loads.

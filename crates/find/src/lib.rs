@@ -442,7 +442,7 @@ mod rough {
     //! A rough estimate of the load at which loss becomes heavy, and of the host's capacity: start of calibration and
     //! search.
 
-    use netcliff_core::verdict::Void;
+    use netcliff_core::verdict::VoidClass;
 
     use netcliff_mlrsearch::Goal;
     use netcliff_mlrsearch::mlr::{self, Mlr};
@@ -487,8 +487,8 @@ mod rough {
             // not reach the load does.
             let trial =
                 Trial { load_pps: rate_pps, duration_s: seconds, sent: observation.sent, lost: observation.sides.lost };
-            let too_slow = observation.void().filter(|void| matches!(void, Void::SenderTooSlow { .. }));
-            Ok(Answer::of(trial, too_slow.as_ref()))
+            let too_slow = observation.void().filter(|void| void.why.class() == VoidClass::Sender);
+            Ok(Answer::of(trial, too_slow))
         };
         let mlr = Mlr { goals: vec![GOAL], range, start_pps, at_most_s: Some(AT_MOST_S) };
         let searched = mlr::search(&mlr, &mut ask)?;

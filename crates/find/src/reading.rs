@@ -33,7 +33,7 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
     let load_pps = spec.rate_pps;
     let whole =
         Trial { load_pps, duration_s: spec.shape.seconds, sent: observation.sent, lost: observation.sides.lost };
-    let experienced = Answer::of(whole, observation.void().as_ref());
+    let experienced = Answer::of(whole, observation.void());
     let slots = &observation.slots;
     let pauses = slots.host_pauses.as_deref().unwrap_or_default();
     let visits = slots.visits.as_deref().unwrap_or_default();
@@ -55,7 +55,7 @@ pub fn read(observation: &Observation, capacity_pps: f64) -> Reading {
         Answer::Void { reached_pps: load_pps, why: VoidReason::Disturbed }
     } else {
         let void = observation.void_by(TesterCounts { lost: left.lost, late: left.late, ..observation.sides });
-        Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void.as_ref())
+        Answer::of(Trial { sent: left.sent as u64, lost: left.lost, ..whole }, void)
     };
     Reading { experienced, own, left_out: left.out }
 }

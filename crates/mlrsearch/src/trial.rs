@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use netcliff_core::verdict::{Void, VoidReason, repeats};
+use netcliff_core::verdict::{Void, VoidClass, VoidReason, repeats};
 use serde::{Deserialize, Serialize};
 
 use crate::End;
@@ -70,12 +70,10 @@ pub enum Answer {
 impl Answer {
     /// Returns the trial or, if it is void, the reason ([`netcliff_core::verdict`]) and the rate that the sender
     /// reached, which is below the load only if the sender was too slow.
-    pub fn of(trial: Trial, void: Option<&Void>) -> Self {
+    pub fn of(trial: Trial, void: Option<Void>) -> Self {
         match void {
-            Some(Void::SenderTooSlow { reached_pps }) => {
-                Self::Void { reached_pps: *reached_pps, why: VoidReason::SenderTooSlow }
-            }
-            Some(void) => Self::Void { reached_pps: trial.load_pps, why: void.reason() },
+            Some(Void { why, reached_pps }) if why.class() == VoidClass::Sender => Self::Void { reached_pps, why },
+            Some(Void { why, .. }) => Self::Void { reached_pps: trial.load_pps, why },
             None => Self::Valid(trial),
         }
     }

@@ -2,7 +2,7 @@
 //! trial.
 
 use netcliff_core::service::{Promise, ResponseTimes, ServiceTrial, TrialPurpose};
-use netcliff_core::verdict::Void;
+use netcliff_core::verdict::{Void, VoidClass};
 use netcliff_host::cpu::CpuSplit;
 
 use crate::error::FindError;
@@ -206,11 +206,11 @@ impl<'a> Conductor<'a> {
         let (mut failed, mut behind, mut delayed) = (0, 0, 0);
         loop {
             let seen = self.one(purpose, rate_rps, window_s)?;
-            match seen.void {
+            match seen.void.map(|void| void.why.class()) {
                 None if seen.judged.kept => return Ok(Did::Kept),
                 None => failed += 1,
-                Some(Void::SenderUneven { .. }) => delayed += 1,
-                Some(Void::SenderTooSlow { .. } | Void::SinkTooSlow { .. }) => behind += 1,
+                Some(VoidClass::Delay) => delayed += 1,
+                Some(VoidClass::Sender | VoidClass::Sink) => behind += 1,
             }
             if failed == 2 {
                 return Ok(Did::Failed);
@@ -252,7 +252,7 @@ fn described(
         times,
         kept: judged.kept,
         kept_with_pauses: with_pauses.as_ref().map(|counts| judge(promise, counts).kept),
-        void: report.void().map(|void| void.reason().of("requester")),
+        void: report.void().map(|void| void.why.of("requester")),
         lateness_p99_s: report.lateness.quantile_s(0.99),
         requester_busy: report.busy,
         idle: metered.and_then(Metered::idle),

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_core::math::SplitMix64;
-use netcliff_core::verdict::{KEPT_UP_SHARE, Void};
+use netcliff_core::verdict::{KEPT_UP_SHARE, Void, VoidReason};
 use netcliff_host::cpu::heartbeat::merged;
 use netcliff_mlrsearch::trial::{Answer, Trial as SearchTrial};
 use netcliff_packets::WireError;
@@ -240,17 +240,17 @@ impl Report {
     /// Why the trial does not count: the requester's own sockets were full, or its delays affected more than half of the
     /// requests. `None`: it counts.
     pub fn void(&self) -> Option<Void> {
-        if self.missed > 0 {
-            return Some(Void::SinkTooSlow { missed: self.missed });
-        }
         let delayed = self.with_pauses.as_ref().unwrap_or(&self.counts);
         let is_delayed = 2 * delayed.requests < self.due();
         let is_behind = self.reached() < KEPT_UP_SHARE * self.due().max(1) as f64;
         let is_void = is_delayed || is_behind && (self.saturated || self.due() == 0);
-        is_void.then(|| match is_behind {
-            true => Void::SenderTooSlow { reached_pps: self.reached() / self.window_s.max(1e-9) },
-            false => Void::SenderUneven { late: self.late },
-        })
+        let why = match is_behind {
+            _ if self.missed > 0 => VoidReason::SinkTooSlow,
+            _ if !is_void => return None,
+            true => VoidReason::SenderTooSlow,
+            false => VoidReason::SenderUneven,
+        };
+        Some(Void { why, reached_pps: self.reached() / self.window_s.max(1e-9) })
     }
 
     /// Number of requests that came in time. If the service's CPUs were always busy, requests that came within the
@@ -261,7 +261,7 @@ impl Report {
 
     /// The result for a search: the trial, or why it does not count.
     pub fn answer(&self, trial: SearchTrial) -> Answer {
-        Answer::of(trial, self.void().as_ref())
+        Answer::of(trial, self.void())
     }
 }
 

@@ -10,7 +10,7 @@ use netcliff_mlrsearch::trial::{Answer, Trial};
 
 pub(super) fn measured(report: &TrialReport, stamps: Stamps, load_pps: f64) -> Measured {
     let trial = Trial { load_pps, duration_s: report.duration_s, sent: report.sent(), lost: report.lost() };
-    let answer = Answer::of(trial, report.void.as_ref());
+    let answer = Answer::of(trial, report.void);
     let count = |get: fn(&DirectionReport) -> u64| report.directions.iter().map(get).sum();
     let seen = Seen {
         trials: 1,

@@ -1,7 +1,7 @@
 //! Converts a trial to an outcome, and to the counts for calibration's regression.
 
 use netcliff_core::note::Note;
-use netcliff_core::verdict::{LATE_NS, TesterCounts, Void};
+use netcliff_core::verdict::{LATE_NS, TesterCounts, VoidClass};
 use netcliff_core::{CpuShares, Figure, Latency, Loss, Outcome};
 use netcliff_host::cpu::heartbeat::{self, Pause};
 use netcliff_host::cpu::{self, CpuSplit, PollCell, PollKind, PollTable, Reception};
@@ -193,11 +193,11 @@ impl Trial {
 
     fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
-        notes.extend(match self.sides().void(self.counts().is_some_and(|counts| counts.is_saturated())) {
-            Some(Void::SenderTooSlow { .. }) => Some(Note::BelowSchedule),
-            Some(_) => Some(Note::SentLate),
-            None => None,
-        });
+        let void = self.sides().void(self.counts().is_some_and(|counts| counts.is_saturated()));
+        notes.extend(void.map(|void| match void.why.class() {
+            VoidClass::Sender => Note::BelowSchedule,
+            VoidClass::Sink | VoidClass::Delay => Note::SentLate,
+        }));
         notes.extend(self.losses.each().filter_map(|(name, cause, packets)| match cause {
             Cause::NoRoom | Cause::Waited | Cause::Other => None,
             Cause::Xdp => Some(Note::LostToXdp(name.to_string(), packets)),
