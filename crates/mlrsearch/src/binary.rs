@@ -32,13 +32,11 @@ pub fn search<E>(
     let end = loop {
         let ceiling = tester.range.max_pps;
         let load = match (lower, upper) {
-            _ if tester.too_slow() => break if lower.is_some() { tester.at_highest() } else { End::SenderTooSlow },
+            _ if tester.too_slow() => break if lower.is_some() { tester.at_highest } else { End::SenderTooSlow },
             (Some(passed), Some(failed)) if failed - passed <= goal.width * failed => break End::Regular,
             // No load that the sender reaches has failed: the highest comes next, unless it has passed already.
             (passed, failed) if failed.is_none_or(|failed| failed > ceiling) => match passed {
-                Some(passed) if passed >= ceiling => {
-                    break tester.at_highest();
-                }
+                Some(passed) if passed >= ceiling => break tester.at_highest,
                 _ => ceiling,
             },
             (None, Some(failed)) if failed <= range.min_pps => break End::BelowMinimum,

@@ -208,9 +208,7 @@ impl<E> State<'_, E> {
                 _ if self.tester.too_slow() => return Ok(End::SenderTooSlow),
                 _ if self.is_narrow(stage) => return Ok(End::Regular),
                 (_, Some(upper)) if upper <= min_pps => return Ok(End::BelowMinimum),
-                (Some(lower), _) if lower >= max_pps => {
-                    return Ok(self.tester.at_highest());
-                }
+                (Some(lower), _) if lower >= max_pps => return Ok(self.tester.at_highest),
                 (Some(lower), Some(upper)) => self.between(lower, upper, hint),
                 (None, Some(upper)) => {
                     let stepped = upper * (1.0 - stage.width).powi(1 << steps_down.min(12));

@@ -1,7 +1,5 @@
 //! One trial and its result, for every search.
 
-use std::collections::BTreeMap;
-
 use netcliff_core::verdict::{Void, VoidClass, VoidReason, repeats};
 use serde::{Deserialize, Serialize};
 
@@ -102,10 +100,10 @@ pub(super) struct Tester<'a, E> {
     ask: &'a mut dyn FnMut(Request) -> Result<Answer, E>,
     /// Loads still worth a trial; `max_pps` falls if all trials at a load are void.
     pub(super) range: Range,
-    /// Reason why `range.max_pps` was lowered, which happens if all trials at a load are void:
-    /// [`VoidReason::SenderTooSlow`] if the sender fell behind in all of them, otherwise the most frequent other
-    /// reason. `None`: it was not lowered.
-    pub(super) limited: Option<VoidReason>,
+    /// How a search ends if the highest load of `range` upheld the goal. [`End::AboveMaximum`] until that load is
+    /// lowered; then [`End::AboveSender`] if the sender fell behind in all trials at the load above, otherwise
+    /// [`End::AboveVoid`].
+    pub(super) at_highest: End,
     /// Valid trials in the order they were made.
     pub(super) trials: Vec<Trial>,
     /// Number of void trials.
@@ -121,16 +119,7 @@ impl<'a, E> Tester<'a, E> {
     }
 
     pub(super) fn new(range: Range, ask: &'a mut dyn FnMut(Request) -> Result<Answer, E>) -> Self {
-        Self { ask, range, limited: None, trials: Vec::new(), void_trials: 0, spent_s: 0.0 }
-    }
-
-    /// How a search ends if the highest load of `range` upheld the goal.
-    pub(super) fn at_highest(&self) -> End {
-        match self.limited {
-            None => End::AboveMaximum,
-            Some(VoidReason::SenderTooSlow) => End::AboveSender,
-            Some(_) => End::AboveVoid,
-        }
+        Self { ask, range, at_highest: End::AboveMaximum, trials: Vec::new(), void_trials: 0, spent_s: 0.0 }
     }
 
     /// Makes a whole trial of `duration_s` (s) at `load_pps` (pps), repeated while it is void. `None` if all repeats
@@ -149,7 +138,7 @@ impl<'a, E> Tester<'a, E> {
         let Request { duration_s, load_pps, .. } = request;
         // The sender can reach the highest rate of the repeats: in the other repeats it may have been delayed.
         let mut reached: f64 = 0.0;
-        let mut reasons: BTreeMap<VoidReason, u32> = BTreeMap::new();
+        let mut is_slow = true;
         for _ in 0..=repeats(duration_s) {
             let answer = (self.ask)(request)?;
             self.spent_s += answer.length_s(duration_s);
@@ -160,13 +149,12 @@ impl<'a, E> Tester<'a, E> {
                 }
                 Answer::Void { reached_pps, why } => {
                     self.void_trials += 1;
-                    *reasons.entry(why).or_default() += 1;
+                    is_slow &= why.class() == VoidClass::Sender;
                     reached = reached.max(reached_pps.min(load_pps));
                 }
             }
         }
-        let others = reasons.iter().filter(|(why, _)| **why != VoidReason::SenderTooSlow);
-        self.limited = Some(others.max_by_key(|(_, count)| **count).map_or(VoidReason::SenderTooSlow, |(why, _)| *why));
+        self.at_highest = if is_slow { End::AboveSender } else { End::AboveVoid };
         // Slightly below the rate that the sender reached, so that the next trial is not void again. If that rate was
         // the load itself (an uneven sender), further below.
         self.range.max_pps = if reached < 0.99 * load_pps { 0.99 * reached } else { 0.95 * load_pps };
