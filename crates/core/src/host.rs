@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Invalid, ParseError};
 use crate::queues::Queues;
+use crate::traffic::FrameSizes;
 use crate::units;
 
 mod applications;
@@ -208,9 +209,37 @@ impl Host {
         self.protocol_s
     }
 
+    /// Mean protocol time of a frame's bytes if the CPU passes over them `passes` times (s).
+    pub fn bytes_s(&self, passes: f64, frame_bytes: f64) -> f64 {
+        self.per_byte_s * passes * frame_bytes
+    }
+
     /// Mean protocol time of a frame: 1/mu = per packet + per byte x frame bytes (s).
     pub fn service_s(&self, frame_bytes: f64) -> f64 {
-        self.packet_s() + self.per_byte_s * frame_bytes
+        self.packet_s() + self.bytes_s(1.0, frame_bytes)
+    }
+
+    /// Mean protocol time of frames of these sizes (s): that of the mean size, because the time is linear in the size.
+    /// That of 64 bytes, the smallest, if a file of sizes has not been read.
+    pub fn mean_service_s(&self, sizes: &FrameSizes) -> f64 {
+        self.service_s(sizes.mean_bytes().unwrap_or(64.0))
+    }
+
+    /// Whether a frame's protocol time depends on its size.
+    pub fn is_by_size(&self) -> bool {
+        self.per_byte_s > 0.0
+    }
+
+    /// This host with the protocol time `packet_s` for frames of all sizes (s).
+    #[must_use]
+    pub fn with_fixed_protocol(self, packet_s: f64) -> Self {
+        Self { protocol_s: packet_s, per_byte_s: 0.0, ..self }
+    }
+
+    /// This host with `more_s` (s) more protocol time per packet, and then all protocol time multiplied by `factor`.
+    #[must_use]
+    pub fn with_more_protocol(self, more_s: f64, factor: f64) -> Self {
+        Self { protocol_s: (self.protocol_s + more_s) * factor, per_byte_s: self.per_byte_s * factor, ..self }
     }
 
     /// mu: protocol processing rate for frames of `frame_bytes` [packets/s].
@@ -272,7 +301,7 @@ impl Host {
     /// Checks the range of each value, and values that depend on each other.
     pub fn validate(&self) -> Result<(), Invalid> {
         TABLE.iter().try_for_each(|key| (key.check)(self))?;
-        if self.packet_s() + self.per_byte_s <= 0.0 {
+        if self.service_s(1.0) <= 0.0 {
             return Err(Invalid::new("protocol", "0s", "must be above 0 (or per_byte must be)"));
         }
         if let Some(queues) = &self.queues {

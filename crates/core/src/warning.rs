@@ -22,7 +22,7 @@ impl Point {
 /// Returns the warnings for a point with this host, scheme and traffic. `offered_pps`: its load; `None` if it has no
 /// load or its frame sizes have not been read.
 pub fn warnings(host: &Host, scheme: &Scheme, traffic: &Traffic, offered_pps: Option<f64>) -> Vec<Note> {
-    let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
+    let service_s = host.mean_service_s(&traffic.size);
     let mut found = match scheme {
         Scheme::Polling { period_s, quota } => polled(host, service_s, *period_s, *quota),
         Scheme::Napi2007(napi) => polled(host, service_s, napi.period_s, napi.quota),

@@ -77,8 +77,7 @@ impl Predictor {
         Point { host: self.sim_host(), scheme, traffic: self.traffic.clone(), load: Load::Pps(load_pps) }
     }
 
-    /// Mean size of the frames (bytes). A packet's cost is linear in its size, so the mean size gives the mean cost. 64,
-    /// the smallest, if a file of sizes was not read.
+    /// Mean size of the frames (bytes); 64, the smallest, if a file of sizes was not read.
     pub fn mean_frame_bytes(&self) -> f64 {
         self.traffic.size.mean_bytes().unwrap_or(64.0)
     }
@@ -382,7 +381,7 @@ mod tests {
             };
             let own = Predictor { traffic: Traffic { size: size.clone(), ..Traffic::default() }, ..computed() };
             assert!(own.host.per_byte_s > 0.0);
-            let ratio = own.host.service_s(own.mean_frame_bytes()) / mean_s(&own.host);
+            let ratio = own.host.mean_service_s(&own.traffic.size) / mean_s(&own.host);
             assert!((ratio - 1.0).abs() < 1e-9, "{sizes}: {ratio}");
         }
     }

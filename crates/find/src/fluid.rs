@@ -108,7 +108,7 @@ impl Fluid {
     /// application is added to both in proportion.
     pub fn of(computed: &Predictor, served_pps: f64, load_pps: f64) -> Self {
         let host = &computed.host;
-        let (service_s, application_s) = (host.service_s(computed.mean_frame_bytes()), host.mean_application_s());
+        let (service_s, application_s) = (host.mean_service_s(&computed.traffic.size), host.mean_application_s());
         let spread = 1.0 / served_pps / (service_s + application_s.unwrap_or(0.0));
         Self {
             load_pps,

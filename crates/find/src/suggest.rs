@@ -91,7 +91,7 @@ fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate>
         &|c| {
             // Softirq and application run on two CPUs, and the slower one limits the rate. The candidate's host
             // therefore has no application, and its protocol time is the longer of the two times.
-            let bytes_s = c.mean_frame_bytes() * c.host.per_byte_s;
+            let bytes_s = c.host.bytes_s(1.0, c.mean_frame_bytes());
             c.host.protocol_s = c.host.protocol_s.max(c.host.application_s.unwrap_or(0.0) - bytes_s);
             c.host.application_s = None;
         },

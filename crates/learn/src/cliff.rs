@@ -57,8 +57,6 @@ pub fn host(costs: &Costs, room: Room) -> Host {
     Host {
         name: "learned".to_owned(),
         interrupt_s: time(costs.interrupt_s),
-        protocol_s: time(costs.packet_s + costs.other_s).max(LEAST_S),
-        per_byte_s: 0.0,
         mask_s: 0.0,
         poll_s: time(costs.poll_s),
         application_s: (costs.application_s > 0.0).then(|| time(costs.application_s)),
@@ -68,7 +66,7 @@ pub fn host(costs: &Costs, room: Room) -> Host {
         socket_buffer: room.socket,
         tick_s: room.tick_s,
         service: Service::Exponential,
-        ..Host::pentium4_2530mhz()
+        ..Host::pentium4_2530mhz().with_fixed_protocol(time(costs.packet_s + costs.other_s).max(LEAST_S))
     }
 }
 
@@ -145,7 +143,7 @@ fn by_model(fitted: &Fitted, own: &Host, scheme: &Scheme, room: Room, loss: f64)
     // a packet).
     let slopes =
         cliff_slopes(&point, &keys, losses).ok().filter(|slopes| slopes.iter().all(|(_, slope)| slope.is_finite()));
-    let all_s = |host: &Host| host.protocol_s + host.application_s.unwrap_or(0.0) + host.poll_s + host.interrupt_s;
+    let all_s = |host: &Host| host.packet_s() + host.application_s.unwrap_or(0.0) + host.poll_s + host.interrupt_s;
     let ratio = |draw: &Costs| {
         let drawn = host(draw, room);
         let by_slopes = slopes.as_ref().map(|slopes| {

@@ -113,8 +113,7 @@ impl CliffSearch {
     /// Searches for the cliff without a guide.
     fn bound(&self, mut losses: Losses<'_>) -> Result<Bound, EngineFailure> {
         let (host, traffic) = (losses.host, losses.traffic);
-        let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
-        let just_done_pps = 1.0 / (host.service_s(bytes) + host.application_s.unwrap_or(0.0));
+        let just_done_pps = 1.0 / (host.mean_service_s(&traffic.size) + host.application_s.unwrap_or(0.0));
         let guess_pps = self.near_pps.unwrap_or(just_done_pps);
         let at_guess = losses.excess(guess_pps)?;
         if self.near_pps.is_some() || at_guess <= losses.turn() {

@@ -207,15 +207,16 @@ impl ModelEngine {
         let arrival_pps = point.rate_pps().ok_or_else(|| unsupported("the offered rate is not known".to_owned()))?;
         let source = Source::of(&traffic.arrivals);
         let pauses = host.pauses();
+        let service_s = host.mean_service_s(&traffic.size);
         let mixture = if source.is_none() && pauses.is_none() && schemes::takes_mixtures(scheme, self.fidelity) {
-            service_mixture(host, &traffic.size)
+            service_mixture(host, &traffic.size, service_s)
         } else {
             Vec::new()
         };
-        let mean_only = mixture.is_empty() && !matches!(traffic.size, FrameSizes::Fixed(_)) && host.per_byte_s > 0.0;
+        let mean_only = mixture.is_empty() && !matches!(traffic.size, FrameSizes::Fixed(_)) && host.is_by_size();
         let work = Work {
             arrival_pps,
-            service_s: host.service_s(frame_bytes),
+            service_s,
             interrupt_s: host.interrupt_s,
             delivery_s: if matches!(scheme, Scheme::Napi(_)) { host.interrupt_latency_s } else { 0.0 },
             mask_s: host.mask_s,
@@ -263,7 +264,7 @@ impl ModelEngine {
         if mean_only {
             exact = false;
             outcome.latency_s = outcome.latency_s.map(|known| Latency { mean: known.mean, ..Latency::default() });
-            outcome.notes.push(mean_only_note(host, &traffic.size));
+            outcome.notes.push(mean_only_note(host, &traffic.size, service_s));
         }
         if matches!(scheme, Scheme::Napi(napi) if napi.gro_normal_batch > 1) {
             exact = false;
@@ -293,17 +294,14 @@ impl ModelEngine {
 
 /// Note that only the mean of the frame sizes is used. Waits grow with the second moment of the service, which the
 /// sizes increase by the factor E[f^2], where f = service time of a size / mean.
-fn mean_only_note(host: &Host, sizes: &FrameSizes) -> Note {
-    let square: f64 = service_mixture(host, sizes).iter().map(|(share, factor)| share * factor * factor).sum();
+fn mean_only_note(host: &Host, sizes: &FrameSizes, mean_s: f64) -> Note {
+    let square: f64 = service_mixture(host, sizes, mean_s).iter().map(|(share, factor)| share * factor * factor).sum();
     Note::MeanSizeOnly((square - 1.0).max(0.0))
 }
 
-/// Returns (share, protocol time / mean protocol time) of each frame size; empty if all sizes take the same time.
-fn service_mixture(host: &Host, sizes: &FrameSizes) -> Vec<(f64, f64)> {
-    let (Some(parts), Some(mean_bytes)) = (sizes.mixture(), sizes.mean_bytes()) else { return Vec::new() };
-    if parts.len() == 1 || host.per_byte_s == 0.0 {
-        return Vec::new();
-    }
-    let mean_s = host.service_s(mean_bytes);
+/// Returns (share, protocol time / mean protocol time `mean_s`) of each frame size; empty if all sizes take the same
+/// time.
+fn service_mixture(host: &Host, sizes: &FrameSizes, mean_s: f64) -> Vec<(f64, f64)> {
+    let parts = sizes.mixture().filter(|parts| parts.len() > 1 && host.is_by_size()).unwrap_or_default();
     parts.into_iter().map(|(bytes, share)| (share, host.service_s(f64::from(bytes)) / mean_s)).collect()
 }

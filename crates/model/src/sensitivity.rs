@@ -61,11 +61,11 @@ pub fn cliff_slopes(
     let load_pps = point.rate_pps().ok_or_else(|| EngineFailure::Failed("the offered rate is not known".into()))?;
     let more = point.at_pps(load_pps * math::exp(SMALL_STEP));
     let bytes = point.traffic.size.mean_bytes().unwrap_or(64.0);
+    let service_s = point.host.mean_service_s(&point.traffic.size);
     let mut points = vec![point.clone(), more];
     let mut steps = Vec::new();
     for cost in costs().filter(|cost| keys.contains(&cost.key())) {
         let mut host = point.host.clone();
-        let service_s = host.service_s(bytes);
         let Some(value) = cost.0.time_mut(&mut host) else { continue };
         // A cost of zero cannot be scaled: it is increased by a share of a packet's whole cost instead.
         let whole = if *value > 0.0 { *value } else { service_s / if cost.key() == "per_byte" { bytes } else { 1.0 } };

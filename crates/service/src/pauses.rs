@@ -177,7 +177,7 @@ impl Pauses {
     ) -> Result<Vec<f64>, EngineFailure> {
         let engine = SimEngine { seed, ..SimEngine::default() };
         let deep = Host { ring: host.ring.max(NO_LIMIT), ..host.clone() };
-        let packet_s = host.protocol_s + host.interrupt_s;
+        let packet_s = host.packet_s() + host.interrupt_s;
         let of = |(number, trial): (usize, &Trial)| {
             let simulated = SimulatedTrial { number: number as u64, length_s: self.trial_s, loss };
             let highest = |most_rps: f64, paused: &dyn Fn(f64) -> Result<Host, Invalid>| {

@@ -164,8 +164,7 @@ pub enum Start {
 impl Start {
     /// Guesses the cliff as the capacity of the CPU if only packets cost time.
     pub fn guess(host: &Host, traffic: &Traffic) -> Self {
-        let bytes = traffic.size.mean_bytes().unwrap_or(64.0);
-        Self::Guess(1.0 / (host.service_s(bytes) + host.mean_application_s().unwrap_or(0.0)))
+        Self::Guess(1.0 / (host.mean_service_s(&traffic.size) + host.mean_application_s().unwrap_or(0.0)))
     }
 }
 

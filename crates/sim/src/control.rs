@@ -36,7 +36,7 @@ impl Expected {
             return None;
         }
         let gap_s = 1.0 / point.rate_pps()?;
-        let service_s = host.service_s(point.traffic.size.mean_bytes()?);
+        let service_s = host.mean_service_s(&point.traffic.size);
         let tick_s = clock.seconds(1.0);
         Some(Self { gap: gap_s / tick_s, service: service_s / tick_s })
     }

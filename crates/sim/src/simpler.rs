@@ -10,7 +10,7 @@
 //! The queue starts in its steady state, so its expected mean is exact over any window of arrivals.
 
 use netcliff_core::traffic::Arrivals;
-use netcliff_core::{Host, Point, Scheme, Service};
+use netcliff_core::{Point, Scheme, Service};
 
 use crate::clock::Clock;
 use crate::random::{BLOCK, Purpose, Stream};
@@ -95,7 +95,7 @@ impl Simpler {
         let host = &point.host;
         let alone = recursion::is_alone(host) && host.queues.is_none();
         let markovian = point.traffic.arrivals == Arrivals::Poisson && host.service == Service::Exponential;
-        let alike = host.per_byte_s == 0.0 || point.traffic.size.mixture().is_some_and(|parts| parts.len() == 1);
+        let alike = !host.is_by_size() || point.traffic.size.mixture().is_some_and(|parts| parts.len() == 1);
         let other = point.scheme != Scheme::Ideal;
         alone && markovian && alike && other
     }
@@ -118,7 +118,7 @@ impl Simpler {
             if above { between.1 = utilisation } else { between.0 = utilisation }
         }
         let queue = Queue { utilisation: between.0, ring };
-        let host = Host { protocol_s: queue.utilisation * gap_s, per_byte_s: 0.0, ..host.clone() };
+        let host = host.clone().with_fixed_protocol(queue.utilisation * gap_s);
         let point = Point { host, scheme: Scheme::Ideal, ..point.clone() };
         Some(Self { point, queue, service: queue.utilisation * gap, latency: queue.mean_latency() * gap })
     }

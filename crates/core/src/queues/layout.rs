@@ -247,12 +247,7 @@ fn receive(point: &Point, queues: &Queues, vector: &Vector, share: f64, slowed: 
 /// Returns host and traffic for a receive vector that gets `share` of the packets.
 fn received(host: &Host, traffic: &Traffic, queues: &Queues, vector: &Vector, share: f64) -> (Host, Traffic) {
     let paired = queues.transmit_s.filter(|_| queues.map == Map::Pairing).unwrap_or(0.0);
-    let host = Host {
-        protocol_s: (host.protocol_s + paired) * vector.memory,
-        per_byte_s: host.per_byte_s * vector.memory,
-        queues: None,
-        ..host.clone()
-    };
+    let host = Host { queues: None, ..host.clone() }.with_more_protocol(paired, vector.memory);
     (host, Traffic { arrivals: traffic.arrivals.thinned(share), flows: None, ..traffic.clone() })
 }
 
@@ -260,13 +255,8 @@ fn received(host: &Host, traffic: &Traffic, queues: &Queues, vector: &Vector, sh
 /// `None` if the rate is 0 or the host has no `transmit_s`.
 fn transmit(point: &Point, queues: &Queues, vector: &Vector, rate_pps: f64, slowed: f64) -> Option<Point> {
     let transmit_s = queues.transmit_s.filter(|_| rate_pps > 0.0)?;
-    let host = Host {
-        protocol_s: transmit_s * vector.memory,
-        per_byte_s: 0.0,
-        application_s: None,
-        queues: None,
-        ..point.host.clone()
-    };
+    let host = Host { application_s: None, queues: None, ..point.host.clone() };
+    let host = host.with_fixed_protocol(transmit_s * vector.memory);
     let traffic = Traffic { arrivals: Arrivals::Poisson, flows: None, ..point.traffic.clone() };
     let load = Load::Pps(rate_pps);
     Some(Point { host: slower(host, slowed), scheme: point.scheme.clone(), traffic, load })

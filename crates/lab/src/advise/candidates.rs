@@ -19,7 +19,7 @@ const DEFERRED_S: [f64; 4] = [10e-6, 20e-6, 50e-6, 200e-6];
 /// which no host has, and the schemes of other systems (`freebsd-polling`, `soft-timers`). All returned schemes are
 /// valid for `host`.
 pub fn candidates(host: &Host, traffic: &Traffic) -> Vec<Scheme> {
-    let service_s = host.service_s(traffic.size.mean_bytes().unwrap_or(64.0));
+    let service_s = host.mean_service_s(&traffic.size);
     let mut all = vec![Scheme::Interrupt { drops_interrupt: true }, Scheme::DisableEnable { merged: false }];
     for (period_s, quota) in polls(service_s) {
         all.push(Scheme::Polling { period_s, quota });

@@ -148,7 +148,7 @@ impl System {
         [
             (Part::Interrupts, share((host.interrupt_s + host.mask_s) / self.frames_per_interrupt.max(1.0))),
             (Part::PacketCpu, share(packet_s)),
-            (Part::ByteCpu, share(host.per_byte_s * load.passes() * load.frame_bytes)),
+            (Part::ByteCpu, share(host.bytes_s(load.passes(), load.frame_bytes))),
         ]
     }
 }

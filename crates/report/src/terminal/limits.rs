@@ -99,7 +99,7 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
 /// True if a row has a range, no checksum offload, and a cost per byte. Its bounds then include CPU time of checksums,
 /// which `predict`, the source of the upper ends, leaves out.
 fn ranged_without_checksum(roofline: &Roofline) -> bool {
-    let bytes_cost = roofline.host.as_ref().is_some_and(|host| host.per_byte_s > 0.0);
+    let bytes_cost = roofline.host.as_ref().is_some_and(netcliff_core::Host::is_by_size);
     bytes_cost && roofline.rows.iter().any(|row| ranges(row) && !row.offloads.contains(&Offload::Checksum))
 }
 

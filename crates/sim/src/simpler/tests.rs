@@ -1,4 +1,4 @@
-use netcliff_core::Traffic;
+use netcliff_core::{Host, Traffic};
 
 use super::*;
 use crate::batch::Batch;

@@ -81,8 +81,7 @@ impl Reception {
         let merged = Load::new(self.frame_bytes(), &[Offload::Gro]);
         let packets: Vec<f64> =
             if self.gro { vec![merged.packets_per_frame, 1.0 / merged.frames_per_segment(), 1.0] } else { vec![1.0] };
-        let frame_s =
-            |host: &Host, packets: f64| host.packet_s() * packets + host.per_byte_s * passes * self.frame_bytes();
+        let frame_s = |host: &Host, packets: f64| host.packet_s() * packets + host.bytes_s(passes, self.frame_bytes());
         let all = packets.iter().flat_map(|packets| known.costs.iter().map(move |host| frame_s(host, *packets)));
         Range::over(all).times(1e6 * KIB / self.payload_bytes())
     }
@@ -114,7 +113,7 @@ fn sum(known: &Known<'_>, proposal: &Proposal) -> String {
     let passes = Load::new(FRAMING_BYTES, &[]).passes() - Load::new(FRAMING_BYTES, &[Offload::Checksum]).passes();
     let side = |value: &str| {
         let by_cpu = if value == "on" { 0.0 } else { passes };
-        known.range(|host| 1e6 * KIB * host.per_byte_s * by_cpu)
+        known.range(|host| 1e6 * host.bytes_s(by_cpu, KIB))
     };
     format!(
         "summing a KiB that is sent takes the CPU {:.3} -> {:.3} us (predicted, docs/theory/limits.md: it reads every byte, half of a copy's work; \
