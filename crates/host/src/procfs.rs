@@ -133,13 +133,19 @@ pub(crate) fn by_cpu(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// A value of a table whose columns are named in the line above, such as /proc/net/snmp; `None` if row or column is
-/// missing.
-pub(crate) fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
+/// A value of a table with a line of names and a line of values per row, such as `Udp:` in the texts of /proc/net/snmp
+/// and /proc/net/netstat; `None` if row or column is missing.
+pub fn titled(table: &str, row: &str, column: &str) -> Option<u64> {
     let mut lines = table.lines().filter(|line| line.starts_with(row));
     let (names, values) = (lines.next()?, lines.next()?);
     let place = names.split_ascii_whitespace().position(|name| name == column)?;
     values.split_ascii_whitespace().nth(place)?.parse().ok()
+}
+
+/// A value of a table with lines `NAME VALUE`, such as the text of /proc/net/snmp6; `None` if the name is missing.
+pub fn valued(table: &str, name: &str) -> Option<u64> {
+    let mut lines = table.lines().map(str::split_ascii_whitespace);
+    lines.find_map(|mut words| words.next().filter(|word| *word == name).and(words.next()))?.parse().ok()
 }
 
 /// Writes a file of a fake procfs or sysfs tree for a test.

@@ -7,7 +7,7 @@
 use super::{advice, symbols::Symbols};
 use crate::{
     nic::ioctl,
-    procfs::{self, by_cpu},
+    procfs::{self, by_cpu, titled, valued},
     rtnl::{RING_COUNTERS, Rtnl},
     softnet::softnet_stats,
 };
@@ -112,8 +112,8 @@ impl Counters {
         let mut counters = Counters::default();
         let root = "/proc/thread-self/net";
         let [snmp, snmp6] = [format!("{root}/snmp"), format!("{root}/snmp6")];
-        counters.pairs(&procfs::whole(&snmp), "/proc/net/snmp");
-        counters.pairs(&procfs::whole(format!("{root}/netstat")), "/proc/net/netstat");
+        counters.version4(&procfs::whole(&snmp), "/proc/net/snmp");
+        counters.version4(&procfs::whole(format!("{root}/netstat")), "/proc/net/netstat");
         counters.version6(&procfs::whole(&snmp6));
         counters.echoes = echoes(&snmp, &snmp6);
         counters.conntrack(&procfs::whole(format!("{root}/stat/nf_conntrack")));
@@ -138,30 +138,17 @@ impl Counters {
         *self.values.entry(name).or_default() += value;
     }
 
-    /// Reads lines `Udp: NAME ..` and `Udp: VALUE ..`.
-    fn pairs(&mut self, text: &str, source: &str) {
-        let lines: Vec<&str> = text.lines().collect();
-        let (pairs, _) = lines.as_chunks::<2>();
-        for [names, values] in pairs {
-            let (Some((table, names)), Some((_, values))) = (names.split_once(':'), values.split_once(':')) else {
-                continue;
-            };
-            let columns: BTreeMap<&str, &str> = names.split_whitespace().zip(values.split_whitespace()).collect();
-            for (_, name, place) in PROTOCOLS.iter().filter(|(of, ..)| *of == table) {
-                if let Some(value) = columns.get(name).and_then(|value| value.parse().ok()) {
-                    self.add(*place, &format!("{table} {name}"), source, value);
-                }
+    fn version4(&mut self, text: &str, source: &str) {
+        for (table, name, place) in PROTOCOLS {
+            if let Some(value) = titled(text, &format!("{table}:"), name) {
+                self.add(*place, &format!("{table} {name}"), source, value);
             }
         }
     }
 
     fn version6(&mut self, text: &str) {
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            let (Some(name), Some(value)) = (words.next(), words.next().and_then(|value| value.parse().ok())) else {
-                continue;
-            };
-            if let Some((name, place)) = PROTOCOLS6.iter().find(|(known, _)| *known == name) {
+        for (name, place) in PROTOCOLS6 {
+            if let Some(value) = valued(text, name) {
                 self.add(*place, name, "/proc/net/snmp6", value);
             }
         }
@@ -320,22 +307,10 @@ fn echoes(snmp: &str, snmp6: &str) -> [(u64, u64); 2] {
     /// Most attempts: the kernel answers a request within the softirq that received it, so a few suffice.
     const TRIES: u32 = 5;
     let read = || {
-        let text = procfs::whole(snmp);
-        let mut lines = text.lines().filter(|line| line.starts_with("Icmp:"));
-        let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-        let of = |name: &str| {
-            let place = names.split_whitespace().position(|known| known == name)?;
-            values.split_whitespace().nth(place)?.parse().ok()
-        };
-        let text6 = procfs::whole(snmp6);
-        let of6 = |name: &str| {
-            let line = text6.lines().find(|line| line.split_whitespace().next() == Some(name))?;
-            line.split_whitespace().nth(1)?.parse().ok()
-        };
-        [
-            (of("InEchos").unwrap_or(0), of("OutEchoReps").unwrap_or(0)),
-            (of6("Icmp6InEchos").unwrap_or(0), of6("Icmp6OutEchoReplies").unwrap_or(0)),
-        ]
+        let (text, text6) = (procfs::whole(snmp), procfs::whole(snmp6));
+        let of = |name: &str| titled(&text, "Icmp:", name).unwrap_or(0);
+        let of6 = |name: &str| valued(&text6, name).unwrap_or(0);
+        [(of("InEchos"), of("OutEchoReps")), (of6("Icmp6InEchos"), of6("Icmp6OutEchoReplies"))]
     };
     let mut last = read();
     for _ in 0..TRIES {

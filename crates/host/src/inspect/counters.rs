@@ -1,7 +1,7 @@
 //! Counters of the receive path, and their growth between two readings.
 
 use crate::{
-    procfs,
+    procfs::{self, titled, valued},
     softnet::{SoftnetStat, parse_softnet},
 };
 use serde::{Deserialize, Serialize};
@@ -122,15 +122,7 @@ impl Growth {
 fn too_long(root: &Path) -> BTreeMap<String, u64> {
     let text = |file: &str| procfs::whole(root.join(file));
     let (four, six) = (text("proc/net/snmp"), text("proc/net/snmp6"));
-    let mut rows = four.lines().filter_map(|line| line.strip_prefix("Ip: "));
-    let (names, values) = (rows.next().unwrap_or_default(), rows.next().unwrap_or_default());
-    let columns: Vec<(&str, &str)> = names.split(' ').zip(values.split(' ')).collect();
-    let of_four = |name: &str| columns.iter().find(|(column, _)| *column == name)?.1.parse::<u64>().ok();
-    let of_six = |name: &str| {
-        let line = six.lines().find_map(|line| line.strip_prefix("Ip6")?.strip_prefix(name))?;
-        line.trim().parse::<u64>().ok()
-    };
-    let sum = |name: &&str| match (of_four(name), of_six(name)) {
+    let sum = |name: &&str| match (titled(&four, "Ip:", name), valued(&six, &format!("Ip6{name}"))) {
         (None, None) => None,
         (four, six) => Some(((*name).to_owned(), four.unwrap_or(0) + six.unwrap_or(0))),
     };

@@ -2,7 +2,7 @@
 
 use super::message_interrupts;
 use crate::{
-    procfs::{self, titled},
+    procfs::{self, titled, valued},
     softnet,
 };
 use serde::{Deserialize, Serialize};
@@ -99,12 +99,9 @@ impl DeviceCounts {
 
     /// Adds IPv4's counts of /proc/net/snmp and /proc/net/netstat, and IPv6's of /proc/net/snmp6, which may be empty.
     fn add_ip(&mut self, snmp: &str, netstat: &str, snmp6: &str) {
-        let v6 = |name: &str| {
-            let line = snmp6.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
-        };
-        self.ip_packets += titled(snmp, "Ip:", "InReceives").unwrap_or(0) + v6("Ip6InReceives ");
-        self.ip_bytes += titled(netstat, "IpExt:", "InOctets").unwrap_or(0) + v6("Ip6InOctets ");
+        let v6 = |name: &str| valued(snmp6, name).unwrap_or(0);
+        self.ip_packets += titled(snmp, "Ip:", "InReceives").unwrap_or(0) + v6("Ip6InReceives");
+        self.ip_bytes += titled(netstat, "IpExt:", "InOctets").unwrap_or(0) + v6("Ip6InOctets");
     }
 }
 

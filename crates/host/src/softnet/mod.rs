@@ -9,6 +9,7 @@ mod udp;
 #[cfg(test)]
 mod tests;
 
+pub use crate::procfs::{titled, valued};
 pub use ip::IpDrops;
 pub use irq::{PerCpu, Row, interrupts, parse_per_cpu, softirqs};
 pub use udp::{UdpCounters, parse_snmp};

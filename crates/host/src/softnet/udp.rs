@@ -1,7 +1,8 @@
 //! UDP counters of a network namespace.
 
+use crate::procfs::titled;
 use serde::{Deserialize, Serialize};
-use std::{collections::HashMap, fs, io};
+use std::{fs, io};
 
 /// The `Udp:` lines of `/proc/net/snmp`; see the kernel's snmp_counter.rst. All counts are datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -50,23 +51,16 @@ impl UdpCounters {
     }
 }
 
-/// Parses the text of `/proc/net/snmp`: a line of names, then a line of values. Values are found by name, because
-/// kernels have added columns.
+/// Parses the text of `/proc/net/snmp`. Values are found by name, because kernels have added columns.
 ///
 /// # Errors
 /// When there is no `Udp:` pair or one of the long-standing columns is missing.
 pub fn parse_snmp(text: &str) -> io::Result<UdpCounters> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("/proc/net/snmp: {what}"));
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+    if text.lines().filter(|line| line.starts_with("Udp:")).count() < 2 {
         return Err(bad("no Udp: lines"));
-    };
-    let values: HashMap<&str, u64> = names
-        .split_whitespace()
-        .zip(values.split_whitespace())
-        .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
-        .collect();
-    let get = |name: &str| values.get(name).copied().ok_or_else(|| bad(&format!("no Udp column {name}")));
+    }
+    let get = |name: &str| titled(text, "Udp:", name).ok_or_else(|| bad(&format!("no Udp column {name}")));
     Ok(UdpCounters {
         in_datagrams: get("InDatagrams")?,
         no_ports: get("NoPorts")?,

@@ -2,7 +2,7 @@
 
 use crate::{
     process,
-    procfs::{by_cpu, titled},
+    procfs::{by_cpu, titled, valued},
     sockets::{self, Kind, Receiver},
     spaces::{Space, Spaces, inside},
 };
@@ -147,10 +147,7 @@ fn once_each(mut grown: [u64; REASONS.len()], at_qdiscs: u64) -> [u64; REASONS.l
 /// Values in the order of [`REASONS`]; a counter that this kernel lacks is 0.
 fn counts(snmp: &str, snmp6: &str, netstat: &str, conntrack: &str) -> [u64; REASONS.len()] {
     let four = |row: &str, column: &str| titled(snmp, row, column).unwrap_or(0);
-    let six = |name: &str| {
-        let line = snmp6.lines().find(|line| line.split_ascii_whitespace().next() == Some(name));
-        line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
-    };
+    let six = |name: &str| valued(snmp6, name).unwrap_or(0);
     let tcp = |column: &str| titled(netstat, "TcpExt:", column).unwrap_or(0);
     [
         four("Udp:", "RcvbufErrors") + six("Udp6RcvbufErrors"),

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netcliff_host::process::{ProcessId, numbers, scheduled};
+use netcliff_host::softnet::{titled, valued};
 use serde::{Deserialize, Serialize};
 
 /// CPU time of the threads of several processes since their start.
@@ -78,11 +79,10 @@ impl NetworkCounts {
         let udp =
             ["snmp", "snmp6"].map(|file| fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default());
         let tcp = fs::read_to_string(format!("/proc/{pid}/net/netstat")).unwrap_or_default();
-        let six = udp[1].lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
-        let six = six.and_then(|value| value.trim().parse().ok()).unwrap_or(0);
+        let [four, six] = [titled(&udp[0], "Udp:", "RcvbufErrors"), valued(&udp[1], "Udp6RcvbufErrors")];
         Self {
-            full_sockets: named(&udp[0], "Udp:", "RcvbufErrors") + six,
-            full_accept_queues: named(&tcp, "TcpExt:", "ListenOverflows"),
+            full_sockets: four.unwrap_or(0) + six.unwrap_or(0),
+            full_accept_queues: titled(&tcp, "TcpExt:", "ListenOverflows").unwrap_or(0),
         }
     }
 
@@ -93,15 +93,6 @@ impl NetworkCounts {
             full_accept_queues: later.full_accept_queues.saturating_sub(self.full_accept_queues),
         }
     }
-}
-
-/// A value of /proc/net/snmp or /proc/net/netstat, which have a line of names and a line of values for each group; 0 if
-/// the value is missing.
-fn named(text: &str, group: &str, name: &str) -> u64 {
-    let mut lines = text.lines().filter(|line| line.starts_with(group));
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
-    let place = names.split_whitespace().position(|word| word == name);
-    place.and_then(|place| values.split_whitespace().nth(place)?.parse().ok()).unwrap_or(0)
 }
 
 /// Ports of TCP and UDP on which programs listen in the network namespace of a process, in words.
@@ -160,7 +151,7 @@ mod tests {
     #[test]
     fn counts_are_found_by_name() {
         let text = "Udp: InDatagrams NoPorts RcvbufErrors\nUdp: 5 6 7\n";
-        assert_eq!((named(text, "Udp:", "RcvbufErrors"), named(text, "Udp:", "Nothing")), (7, 0));
+        assert_eq!((titled(text, "Udp:", "RcvbufErrors"), titled(text, "Udp:", "Nothing")), (Some(7), None));
     }
 
     #[test]
