@@ -110,6 +110,19 @@ impl FindOptions {
     fn one_length(&self) -> Option<u32> {
         self.capture.is_none().then_some(self.settings.frame_bytes)
     }
+
+    /// A trial of this length (s), without its load.
+    pub fn shape(&self, seconds: f64) -> TrialShape {
+        TrialShape {
+            arrivals: self.settings.arrivals,
+            frame_bytes: self.settings.frame_bytes,
+            work_s: self.settings.work_s,
+            receive_buffer_bytes: self.settings.receive_buffer_bytes,
+            seconds,
+            seed: self.settings.seed,
+            replay: self.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
+        }
+    }
 }
 
 /// Observer of a run.
@@ -397,15 +410,7 @@ fn traffic(options: &FindOptions) -> Traffic {
 
 /// The trial that all others vary, without its load.
 fn base(options: &FindOptions, plan: &Plan) -> TrialShape {
-    TrialShape {
-        arrivals: options.settings.arrivals,
-        frame_bytes: options.settings.frame_bytes,
-        work_s: options.settings.work_s,
-        receive_buffer_bytes: options.settings.receive_buffer_bytes,
-        seconds: plan.trial_s,
-        seed: options.settings.seed,
-        replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
-    }
+    options.shape(plan.trial_s)
 }
 
 /// Why a stage ended early.

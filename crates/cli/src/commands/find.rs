@@ -23,7 +23,6 @@ use netcliff_report as report;
 use netcliff_report::format::{Unit, quantity};
 use netcliff_trial::bench::Bench;
 use netcliff_trial::rig::{BetweenOptions, Place, Rig, RigError, RigOptions, Sending, SharedCarrier};
-use netcliff_trial::trial::TrialShape;
 use netcliff_trial::wire_bench::WireBench;
 
 use super::far::{FIND_S, FarSession, Guest};
@@ -126,15 +125,7 @@ fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>)
     let rig = Rig::build(&options.rig, stop)?;
     let mut profiles = Profiles::new(true, Sampled { cpus: vec![rig.host_cpu as usize], without_own: false })?;
     let mut bench = WireBench::new(&rig, Preference::Only(cpu::Method::Procfs), Box::new(|_, _, _| ()));
-    let shape = TrialShape {
-        arrivals: options.settings.arrivals,
-        frame_bytes: options.settings.frame_bytes,
-        work_s: options.settings.work_s,
-        receive_buffer_bytes: options.settings.receive_buffer_bytes,
-        seconds: PROFILED_S,
-        seed: options.settings.seed,
-        replay: options.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
-    };
+    let shape = options.shape(PROFILED_S);
     profiles.begin(&format!("a trial of {PROFILED_S} s at the measured cliff, {}", quantity(cliff.value, Unit::Pps)));
     let trial = bench.observe(&shape.at(cliff.value), false);
     profiles.end();
