@@ -56,8 +56,7 @@ impl Later<'_, '_> {
         let watch = |load_pps: f64, _: u64, _: u64| progress.borrow_mut().trial(load_pps);
         let mut bench = WireBench::new(rig, self.options.cpu, Box::new(watch));
         self.switch.follow(bench.host_heartbeat())?;
-        let clock = progress.borrow().clock.clone();
-        work(self, &mut Recorder::new(&mut bench).by(&clock), rig)
+        work(self, &mut Recorder::of_run(&mut bench, progress), rig)
     }
 
     /// Reports the start of a stage.

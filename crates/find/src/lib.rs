@@ -232,12 +232,11 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         idle = Idle::AsConfigured;
     }
     finding.idle = Some(IdleModes { mode: idle.name().to_owned(), this: None, other: None });
-    let clock = progress.borrow().clock.clone();
     let mut run = stages::Run {
         options,
         idle: Some((&mut switch, idle)),
         plan: &plan,
-        bench: Recorder::new(&mut bench).by(&clock),
+        bench: Recorder::of_run(&mut bench, &progress),
         left_out: 0.0,
         timing: Default::default(),
         behind_nic: rig.between().is_some_and(|between| !between.is_backlog()),
@@ -264,7 +263,7 @@ pub fn find(options: &FindOptions, stop: Arc<AtomicBool>, observer: &mut dyn Obs
         left: Vec::new(),
     });
     measure_later(later, options, &mut finding);
-    finding.time_spent = clock.spent();
+    finding.time_spent = progress.borrow().clock.spent();
     finding.provenance.elapsed_s = Some(progress.borrow().elapsed_s());
     Ok(finding)
 }

@@ -2,11 +2,13 @@
 
 mod summary;
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use netcliff_core::ledger::Ledger;
 
 use super::fluid::{Away, Measured};
+use super::plan::Progress;
 use super::spent::Clock;
 use crate::calibrate::{Costs, FEWEST, FULL_LOSS, Trials, is_warm, poll_line};
 use netcliff_trial::bench::{Bench, Counts, Handlers, Observation, RoundTrips, SenderCeiling, Span, Visit};
@@ -81,10 +83,9 @@ impl<'a> Recorder<'a> {
         Self { bench, began, clock, stage: Stage::Rough, calibrated: None, seen: Vec::new() }
     }
 
-    /// Counts the time of its trials with this clock.
-    #[must_use]
-    pub fn by(self, clock: &Clock) -> Self {
-        Self { clock: clock.clone(), ..self }
+    /// A recorder of a run's trials, whose time it counts with the run's clock.
+    pub fn of_run(bench: &'a mut dyn Bench, progress: &RefCell<Progress<'_>>) -> Self {
+        Self { clock: progress.borrow().clock.clone(), ..Self::new(bench) }
     }
 
     /// Sets the costs that are expected of trials with the frames and work of `base`.
