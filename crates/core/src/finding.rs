@@ -414,6 +414,21 @@ pub struct Setup {
     pub quick: bool,
 }
 
+/// A short run of 64-byte frames, for findings that no `find` measured.
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            scheme: Scheme::Ideal,
+            traffic: Traffic::default(),
+            application_work_s: 0.0,
+            socket_buffer_bytes: 1 << 20,
+            repeats: 1,
+            trial_s: 0.4,
+            quick: true,
+        }
+    }
+}
+
 /// The result of `netcliff find`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -217,11 +217,8 @@ impl Learned {
         let setup = Setup {
             scheme: self.scheme.clone(),
             traffic: self.as_traffic.clone().shape(),
-            application_work_s: 0.0,
-            socket_buffer_bytes: 1 << 20,
-            repeats: 1,
             trial_s: self.watched.slice_s,
-            quick: true,
+            ..Setup::default()
         };
         let why = "it follows from live traffic by the model, and nothing was sent";
         let unmeasured = Missing { figure: EngineFigure::Cliff.by(EngineKind::Wire), why: why.to_owned() };

@@ -56,8 +56,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{CliffDefinition, GeneratorSummary, HostSummary, IdleModes, Missing, Setup};
-use netcliff_core::finding::{FigurePath, WholeFigure};
+use netcliff_core::finding::{FigurePath, GeneratorSummary, HostSummary, IdleModes, Missing, WholeFigure};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
 use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Provenance, Record, Traffic};
 use netcliff_host::cpu::Preference;
@@ -326,15 +325,6 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     };
     let mut host = summary(&inventory, rig);
     host.limits.extend(left_out);
-    let setup = Setup {
-        scheme,
-        traffic: traffic(options),
-        application_work_s: options.settings.work_s,
-        socket_buffer_bytes: options.settings.receive_buffer_bytes,
-        repeats: plan.repeats,
-        trial_s: plan.sweep_s,
-        quick: options.settings.quick,
-    };
     Finding {
         host,
         generator: GeneratorSummary {
@@ -343,13 +333,7 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
             ..GeneratorSummary::default()
         },
         latency_method: rig.between().map(|_| LATENCY_METHOD.to_owned()),
-        definition: Some(CliffDefinition {
-            loss: plan.goal.loss_ratio,
-            exceed: plan.goal.exceed_ratio,
-            trial_s: plan.goal.final_trial_s,
-            duration_sum_s: plan.goal.duration_sum_s,
-            width: plan.goal.width,
-        }),
+        definition: Some(plan.definition()),
         provenance: Provenance {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: Some(options.settings.seed),
@@ -360,7 +344,7 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
             settings: Default::default(),
         },
         fingerprint,
-        ..Finding::blank(setup, options.settings.loss)
+        ..Finding::blank(plan.setup(&options.settings, scheme, traffic(options)), options.settings.loss)
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use netcliff_core::Finding;
+use netcliff_core::finding::{CliffDefinition, Setup};
+use netcliff_core::{Finding, Scheme, Traffic};
 
 use super::cliff::Question;
 use super::spent::Clock;
-use super::{FindOptions, Observer};
+use super::{FindOptions, Observer, Settings};
 use crate::calibrate;
 use netcliff_mlrsearch::Goal;
 use netcliff_mlrsearch::trial::Range;
@@ -132,6 +133,26 @@ impl Plan {
             sweep_packets: sim_packets.min(SWEEP_PACKETS),
             planned_s,
         }
+    }
+
+    /// The set-up in the finding of a run with these settings.
+    pub fn setup(&self, settings: &Settings, scheme: Scheme, traffic: Traffic) -> Setup {
+        Setup {
+            scheme,
+            traffic,
+            application_work_s: settings.work_s,
+            socket_buffer_bytes: settings.receive_buffer_bytes,
+            repeats: self.repeats,
+            trial_s: self.sweep_s,
+            quick: settings.quick,
+        }
+    }
+
+    /// The definition of the cliff in the finding.
+    pub fn definition(&self) -> CliffDefinition {
+        let Goal { final_trial_s: trial_s, duration_sum_s, loss_ratio: loss, exceed_ratio: exceed, width, .. } =
+            self.goal;
+        CliffDefinition { loss, exceed, trial_s, duration_sum_s, width }
     }
 
     /// The searches of this plan, with trials like `base`, up to the highest load, beginning close to `near_pps`.

@@ -144,15 +144,7 @@ mod tests {
         let now = Predictor::of(host, "napi:weight=64,budget=300,backlog=true");
         let stop = AtomicBool::new(false);
         let without = now.sim_cliff(&stop).expect("it is simulated").expect("a cliff");
-        let setup = Setup {
-            scheme: now.scheme.clone(),
-            traffic: now.traffic.clone(),
-            application_work_s: 0.0,
-            socket_buffer_bytes: 1 << 20,
-            repeats: 1,
-            trial_s: 0.4,
-            quick: true,
-        };
+        let setup = Setup { scheme: now.scheme.clone(), traffic: now.traffic.clone(), ..Setup::default() };
         let mut finding = Finding::blank(setup, 1e-4);
         let page = without.scaled(0.9);
         finding.cliff_pps.sim = Some(page);

@@ -137,16 +137,7 @@ impl Found {
 
 /// A finding of 64-byte frames that has only these costs.
 fn blank(calibration: Calibration, scheme: Scheme) -> Finding {
-    let setup = Setup {
-        scheme,
-        traffic: Traffic::default(),
-        application_work_s: 0.0,
-        socket_buffer_bytes: 1 << 20,
-        repeats: 1,
-        trial_s: 0.4,
-        quick: true,
-    };
-    Finding { calibration: Some(calibration), ..Finding::blank(setup, 1e-4) }
+    Finding { calibration: Some(calibration), ..Finding::blank(Setup { scheme, ..Setup::default() }, 1e-4) }
 }
 
 /// Lowest and highest ratio of packets to interrupts over the measured loads near a cliff.

@@ -1,7 +1,7 @@
 //! Commands that compute with a disturbed `find` say so, in the words of its page.
 
 use netcliff_core::finding::{Calibration, CliffBounds, CliffSearches, Missing, Setup, SweepPoint, VoidTrials};
-use netcliff_core::{EngineKind, Figure, Finding, Host, Outcome, Scheme, Traffic};
+use netcliff_core::{EngineKind, Figure, Finding, Host, Outcome};
 use netcliff_lab::store::Store;
 
 use crate::common::{Home, number};
@@ -12,16 +12,7 @@ const WHY: &str = "it is >= 117kpps: in 3 of 3 searches all trials at higher loa
 /// A `find` with costs in which `void` of 20 trials are void. Without void trials it has a cliff of 150 kpps with 8
 /// packets per interrupt.
 fn find(void: u32) -> Finding {
-    let setup = Setup {
-        scheme: Scheme::Ideal,
-        traffic: Traffic::default(),
-        application_work_s: 0.0,
-        socket_buffer_bytes: 4096,
-        repeats: 1,
-        trial_s: 0.4,
-        quick: true,
-    };
-    let mut finding = Finding::blank(setup, 1e-4);
+    let mut finding = Finding::blank(Setup { socket_buffer_bytes: 4096, ..Setup::default() }, 1e-4);
     finding.provenance.started_unix_s = 1.0;
     finding.calibration = Some(Calibration {
         costs: Vec::new(),

@@ -3,8 +3,8 @@
 use std::process::Stdio;
 
 use crate::common::{Home, pcap_of_udp, refusal, refusals};
+use netcliff_core::Finding;
 use netcliff_core::finding::Setup;
-use netcliff_core::{Finding, Scheme, Traffic};
 use netcliff_lab::store::Store;
 
 #[test]
@@ -199,15 +199,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 
 /// The finding of a run that was stopped before it measured anything.
 fn nothing() -> Finding {
-    let setup = Setup {
-        scheme: Scheme::Ideal,
-        traffic: Traffic::default(),
-        application_work_s: 0.0,
-        socket_buffer_bytes: 4096,
-        repeats: 1,
-        trial_s: 0.1,
-        quick: true,
-    };
+    let setup = Setup { socket_buffer_bytes: 4096, trial_s: 0.1, ..Setup::default() };
     Finding { partial: true, ..Finding::blank(setup, 1e-4) }
 }
 

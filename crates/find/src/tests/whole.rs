@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use netcliff_core::finding::Setup;
 use netcliff_core::finding::{EngineFigure, FigurePath, WholeFigure};
-use netcliff_core::{EngineKind, Finding, Record, Scheme, Traffic};
+use netcliff_core::{EngineKind, Finding, Record, Scheme};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::nic::Nic;
 
@@ -19,16 +19,7 @@ use netcliff_trial::trial::TrialError;
 
 /// A finding without results.
 pub(crate) fn finding() -> Finding {
-    let setup = Setup {
-        scheme: Scheme::Ideal,
-        traffic: Traffic::default(),
-        application_work_s: 0.0,
-        socket_buffer_bytes: 4096,
-        repeats: 1,
-        trial_s: 0.4,
-        quick: true,
-    };
-    Finding::blank(setup, LOSS)
+    Finding::blank(Setup { socket_buffer_bytes: 4096, ..Setup::default() }, LOSS)
 }
 
 pub(crate) fn options() -> FindOptions {

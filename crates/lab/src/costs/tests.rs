@@ -1,5 +1,5 @@
 use netcliff_core::finding::{Setup, SweepPoint};
-use netcliff_core::{FrameSizes, Outcome, Scheme, Traffic};
+use netcliff_core::{FrameSizes, Outcome, Scheme};
 
 use super::*;
 
@@ -7,15 +7,7 @@ const HERE: &str = "2 x Test CPU";
 
 /// A finding of a machine: a cliff of 200 kpps, with 4 packets per interrupt below it, 9 above it, and 1 far from it.
 fn finding(cpu: &str, protocol_s: f64) -> Finding {
-    let setup = Setup {
-        scheme: "napi".parse::<Scheme>().unwrap(),
-        traffic: Traffic::default(),
-        application_work_s: 0.0,
-        socket_buffer_bytes: 1 << 20,
-        repeats: 1,
-        trial_s: 0.4,
-        quick: true,
-    };
+    let setup = Setup { scheme: "napi".parse::<Scheme>().unwrap(), ..Setup::default() };
     let mut finding = Finding::blank(setup, 1e-4);
     finding.host.cpu = cpu.to_owned();
     let host = Host { protocol_s, ..Host::pentium4_2530mhz() };

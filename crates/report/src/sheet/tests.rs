@@ -1,6 +1,5 @@
 use super::*;
 use netcliff_core::finding::{CpuMeasured, Setup};
-use netcliff_core::{Scheme, Traffic};
 
 #[test]
 fn an_error_is_against_the_measurement_only() {
@@ -39,15 +38,7 @@ fn what_stands_in_other_rows_is_said_of_each_class() {
 
 /// A set-up that has no effect on the sentences tested here.
 pub(super) fn setup() -> Setup {
-    Setup {
-        scheme: Scheme::Ideal,
-        traffic: Traffic::default(),
-        application_work_s: 0.0,
-        socket_buffer_bytes: 4096,
-        repeats: 1,
-        trial_s: 0.4,
-        quick: true,
-    }
+    Setup { socket_buffer_bytes: 4096, ..Setup::default() }
 }
 
 mod disturbed {

@@ -10,7 +10,6 @@ use netcliff_core::finding::{
 };
 use netcliff_core::{
     CpuShares, EngineKind, Figure, Finding, Fingerprint, Host, Latency, Loss, Outcome, Point, Provenance, Record,
-    Traffic,
 };
 
 /// Costs of the fluid host by one engine, and the relative half width of that engine's figures.
@@ -125,12 +124,12 @@ pub fn livelocking() -> Finding {
     let sweep = [MODEL.sweep(steps(20e3, 45)), SIM.sweep(steps(30e3, 30)), WIRE.sweep(steps(75e3, 12))].concat();
     let setup = Setup {
         scheme: "napi:backlog=true".parse().expect("a scheme"),
-        traffic: Traffic::default(),
         application_work_s: 1e-6,
         socket_buffer_bytes: 212_992,
         repeats: 5,
         trial_s: 2.0,
         quick: false,
+        ..Setup::default()
     };
     Finding {
         host: host(),
