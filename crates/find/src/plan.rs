@@ -24,8 +24,6 @@ const RESTLESS: f64 = 1.2;
 /// Number of trials of an ascending search up to the expected cliff ([`super::cliff::Climb`]): from a fifth of it, each
 /// load 20 % higher than the one before, the last load twice.
 const CLIMB_TRIALS: f64 = 11.0;
-/// Share of the trials at the cliff that may lose more than the target.
-const EXCEED: f64 = 0.5;
 /// Time for model, simulation and suggestions (s).
 const COMPUTING_S: f64 = 6.0;
 /// Time before calibration: the sender's maximum, the warm-up and the rough search (s).
@@ -188,7 +186,7 @@ fn goal(options: &FindOptions, trial_s: f64) -> Goal {
         initial_trial_s: trial_s,
         duration_sum_s: options.settings.duration_sum_s.unwrap_or(trials * trial_s),
         loss_ratio: options.settings.loss,
-        exceed_ratio: options.settings.exceed.unwrap_or(EXCEED),
+        exceed_ratio: options.settings.exceed.unwrap_or(Settings::EXCEED),
         width: options.settings.width.unwrap_or(if options.settings.quick { 0.04 } else { 0.02 }),
     }
 }

@@ -25,7 +25,7 @@ pub struct Settings {
     pub trial_s: Option<f64>,
     /// Total length of the trials that decide on a load in a search (s); `None`: the default of [`super::Plan::new`].
     pub duration_sum_s: Option<f64>,
-    /// Share of the trials at the cliff that may lose more than `loss`; `None`: half of them.
+    /// Share of the trials at the cliff that may lose more than `loss`; `None`: [`Settings::EXCEED`].
     pub exceed: Option<f64>,
     /// Relative width of the bounds at which a search ends; `None`: the default of [`super::Plan::new`].
     pub width: Option<f64>,
@@ -43,6 +43,11 @@ pub struct Settings {
     pub command: String,
     /// Start, seconds since the epoch (UTC).
     pub started_unix_s: f64,
+}
+
+impl Settings {
+    /// Default of [`Settings::exceed`].
+    pub const EXCEED: f64 = 0.5;
 }
 
 /// The settings of `netcliff find` without arguments.

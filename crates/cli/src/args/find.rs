@@ -43,10 +43,10 @@ pub struct FindArgs {
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff
-    #[arg(long, default_value = "1e-4", value_parser = super::loss, allow_negative_numbers = true, help_heading = "Load and application")]
+    #[arg(long, default_value = default_of(|of| format!("{:e}", of.loss)), value_parser = super::loss, allow_negative_numbers = true, help_heading = "Load and application")]
     pub loss: f64,
     /// Frame size, FCS included
-    #[arg(long, default_value = "64B", value_parser = frame_bytes, help_heading = "Load and application")]
+    #[arg(long, default_value = default_of(|of| units::print_bytes(of.frame_bytes.into())), value_parser = frame_bytes, help_heading = "Load and application")]
     pub size: u32,
     /// Traffic of your own: times, sizes and flows of a capture (pcap, pcapng), repeated, with its gaps scaled to each
     /// load
@@ -59,10 +59,10 @@ pub struct FindArgs {
     #[arg(long, value_parser = one_of::<Arrivals>(), help_heading = "Load and application")]
     pub arrivals: Option<Arrivals>,
     /// CPU time that the application spends on each packet after reading it
-    #[arg(long, default_value = "0s", value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Load and application")]
+    #[arg(long, default_value = default_of(|of| units::print_time_s(of.work_s)), value_parser = units::parse_time_s, allow_hyphen_values = true, help_heading = "Load and application")]
     pub work: f64,
     /// Receive buffer of the application's socket (SO_RCVBUF); 1MiB has room for about 2500 packets of 64B
-    #[arg(long, default_value = "1MiB", value_parser = socket_buffer, help_heading = "Load and application")]
+    #[arg(long, default_value = default_of(|of| units::print_bytes(of.receive_buffer_bytes)), value_parser = socket_buffer, help_heading = "Load and application")]
     pub socket_buffer: u64,
     /// Repeats of each load of the sweep [default: 5; 1 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Search")]
@@ -75,7 +75,7 @@ pub struct FindArgs {
     #[arg(long, value_name = "TIME", value_parser = trial, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub duration_sum: Option<f64>,
     /// Share of the trials at the cliff that may lose more than --loss (RFC 9971: exceed ratio)
-    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
+    #[arg(long, value_name = "SHARE", default_value = default_of(|_| units::print_share(Settings::EXCEED)), value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
     pub exceed: f64,
     /// Relative distance between the bounds of the cliff at which a search ends [default: 2%; 4% with --quick]
     #[arg(long, value_name = "SHARE", value_parser = units::parse_share, allow_hyphen_values = true, help_heading = "Search", hide_short_help = true)]
@@ -84,7 +84,7 @@ pub struct FindArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true, help_heading = "Search")]
     pub searches: Option<u32>,
     /// Seed of all random numbers
-    #[arg(long, default_value_t = 1, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Search", hide_short_help = true)]
+    #[arg(long, default_value_t = Settings::default().seed, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Search", hide_short_help = true)]
     pub seed: u64,
     /// Where the traffic goes: best, netns, loopback, or vm:DRIVER, such as vm:e1000e
     ///
@@ -224,11 +224,12 @@ pub struct FindArgs {
 impl FindArgs {
     /// The settings of the search that the options give.
     pub fn settings(&self) -> Settings {
+        let default = Settings::default();
         Settings {
             quick: self.quick,
             loss: self.loss,
             frame_bytes: self.size,
-            arrivals: self.arrivals.unwrap_or(Arrivals::Poisson),
+            arrivals: self.arrivals.unwrap_or(default.arrivals),
             work_s: self.work,
             receive_buffer_bytes: self.socket_buffer,
             repeats: self.repeats,
@@ -239,9 +240,28 @@ impl FindArgs {
             searches: self.searches,
             seed: self.seed,
             try_suggestions: self.try_suggestions,
-            ..Settings::default()
+            ..default
         }
     }
+
+    /// Name of the first given option that only netcliff's own receiver has; `--service` and `--to` refuse it.
+    #[cfg(target_os = "linux")]
+    pub fn of_own_receiver(&self) -> Option<&'static str> {
+        let default = Settings::default();
+        let given = [
+            ("--traffic", self.traffic.is_some()),
+            ("--try-suggestions", self.try_suggestions),
+            ("--repeats", self.repeats.is_some()),
+            ("--size", self.size != default.frame_bytes),
+            ("--work", self.work != default.work_s),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
+}
+
+/// Writes a setting's default as its option is read. The text lasts as long as the process.
+fn default_of(written: fn(&Settings) -> String) -> &'static str {
+    written(&Settings::default()).leak()
 }
 
 /// Ways to send to another host.

@@ -149,15 +149,8 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
 
 /// Refuses options of `find` that would be ignored.
 fn refuse_others(args: &FindArgs) -> anyhow::Result<()> {
-    let given = [
-        ("--traffic", args.traffic.is_some()),
-        ("--try-suggestions", args.try_suggestions),
-        ("--repeats", args.repeats.is_some()),
-        ("--size", args.size != 64),
-        ("--work", args.work != 0.0),
-    ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(output::usage(format!(
+    match args.of_own_receiver() {
+        Some(option) => Err(output::usage(format!(
             "{option}: it belongs to netcliff's own receiver, and --service and --to measure another program; leave it out"
         ))),
         None => Ok(()),
