@@ -577,8 +577,9 @@ mod tests {
         assert_eq!(of(Figure::exact(9e4), None, true), "Plan with 90.0 k requests/s, a lower limit of the cliff.");
         assert!(of(between(0.0, 72e3), None, false).contains("has no lower end"));
         let predicted = check("", Some(67e3), None).predicted;
-        let over = plan(&ServiceFinding { cliff_rps: Some(narrow), predicted, ..finding(Vec::new()) });
-        assert!(over.unwrap().starts_with("Plan with 67.0 k requests/s, the lower end of the capacity:"));
+        let over =
+            ServiceFinding { cliff_rps: Some(narrow), cliff_with_pauses_rps: None, predicted, ..finding(Vec::new()) };
+        assert!(plan(&over).unwrap().starts_with("Plan with 67.0 k requests/s, the lower end of the capacity:"));
         assert_eq!(plan(&ServiceFinding { cliff_rps: None, ..finding(Vec::new()) }), None);
     }
 

@@ -409,7 +409,9 @@ impl<'a> Real<'a> {
     }
 
     pub(super) fn failure(&self) -> Option<String> {
-        self.failure.as_ref().map(|why| format!("first failed request of the run, trials that do not count included: {why}"))
+        self.failure
+            .as_ref()
+            .map(|why| format!("first failed request of the run, trials that do not count included: {why}"))
     }
 
     /// Facts of the service's host; if it is another host, facts of the requester's host are added.
