@@ -8,13 +8,13 @@ macro_rules! known {
 
 /// Names and texts of the files in the directory experiments/.
 pub const KNOWN: &[(&str, &str)] = known!(
-    "affinity" "align" "block-sweep" "checksum-alone" "coalescing" "coalescing-on-a-driver" "feature-matrix"
+    "affinity" "align" "block-sweep" "coalescing" "coalescing-on-a-driver" "feature-matrix"
     "features-one-by-one" "fig-10a" "fig-10b" "fig-10c" "fig-10d" "fig-11a" "fig-11b" "fig-11c" "fig-11d" "fig-11e"
     "fig-11f" "fig-11g" "fig-11h" "fig-11i" "fig-7a" "fig-7b" "fig-7b-printed" "fig-7c" "fig-7c-exact" "fig-7c-printed"
     "fig-7d" "flow-control" "forwarding-optimised" "hybrid" "ip-versions" "kernel-share" "method-comparison" "mlfrr"
     "moderation" "mtu-and-sendfile" "one-byte" "queues" "receive-starvation" "reception-on-a-driver" "ring-size"
     "roofline" "shared-threads" "slow-link" "socket-buffers" "table-1" "table-1-readings" "transmission-on-a-driver"
-    "transmit-starvation" "two-timers" "udp-size"
+    "transmit-starvation" "two-timers" "udp-line" "udp-size" "without-tso"
 );
 
 /// The text of the experiment with this name.

@@ -194,15 +194,17 @@ fn scale(shares: &mut [f64], range: std::ops::Range<usize>, factor: f64) -> usiz
 fn continue_geometrically(shares: &mut [f64], mut lowest: usize, j: usize, ratio: f64) {
     let mut share = shares[j];
     for k in j + 1..shares.len() {
-        share *= ratio;
-        if share < 1e-300 {
+        let mut next = share * ratio;
+        if next < 1e-300 {
             break;
         }
-        if share > 1e250 {
+        if next > 1e250 {
             lowest = scale(shares, lowest..k, 1e-250);
-            share *= 1e-250;
+            // A ratio above 1e58 can take a share beyond the range of doubles in one step.
+            next = if next.is_finite() { next * 1e-250 } else { share * 1e-250 * ratio };
         }
-        shares[k] = share;
+        shares[k] = next;
+        share = next;
     }
 }
 
@@ -298,11 +300,13 @@ mod tests {
     /// In heavy overload one step of the recursion may grow by hundreds of powers of ten.
     #[test]
     fn heavy_overload_stays_finite() {
-        for load in [1.5, 30.0, 165.0, 600.0, 1e4] {
-            let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, 374);
-            let queue = Mg1k::new(load, 1.0, &counts, 374, &Setup::none(load));
-            assert!((queue.loss / (1.0 - 1.0 / load) - 1.0).abs() < 1e-9, "{load}: {}", queue.loss);
-            assert!(queue.mean_present <= 374.0 && queue.mean_present > 370.0, "{load}: {}", queue.mean_present);
+        let loads = [1.5, 30.0, 600.0, 1e4].into_iter().chain((100..=230).map(f64::from));
+        for (load, places) in loads.flat_map(|load| [(load, 308), (load, 374)]) {
+            let counts = ArrivalCounts::new(&TimeShape::Deterministic, load, places);
+            let queue = Mg1k::new(load, 1.0, &counts, places, &Setup::none(load));
+            assert!((queue.loss / (1.0 - 1.0 / load) - 1.0).abs() < 1e-9, "{load} {places}: {}", queue.loss);
+            let full = places as f64;
+            assert!((full - 4.0..=full).contains(&queue.mean_present), "{load} {places}: {}", queue.mean_present);
         }
     }
 
