@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use netcliff_host::process::ProcessId;
-use netcliff_testkit::{Need, has, has_namespaces, has_program, not_applicable};
+use netcliff_testkit::{Grid, Need, has, has_namespaces, has_program, not_applicable};
 use serde_json::Value;
 
 use crate::common::running::{Running, namespaces_of};
@@ -244,7 +244,7 @@ fn what_cannot_be_is_refused_before_anything_starts() {
     }
 }
 
-/// Real services, as a user would start them.
+/// Real services, as a user would start them: one of them a day, all of them with `NETCLIFF_GRID=whole` (`make measure`).
 #[test]
 fn real_services_have_a_cliff() {
     let Some(_turn) = turn() else { return };
@@ -261,12 +261,13 @@ fn real_services_have_a_cliff() {
     let hosts = home.file("hosts", "192.0.2.1 www.example.test\n192.0.2.2 ftp.example.test\n");
     let dnsmasq = format!("dnsmasq -k -C /dev/null -u root -H {hosts} --no-resolv --pid-file={}", home.text("pid"));
     let dns = format!("dns:{names}");
-    for (program, service, request, more) in [
+    let all = [
         ("dnsmasq", dnsmasq.as_str(), dns.as_str(), &[][..]),
         ("memcached", "memcached -u root -t 1", "memcached:", &[]),
         ("memcached", "memcached -u root -t 1 -U 11211", "memcached:", &["--transport", "udp"]),
         ("redis-server", "redis-server --save '' --protected-mode no", "redis:", &["--depth", "4"]),
-    ] {
+    ];
+    for (_, (program, service, request, more)) in Grid::of_today().part(all) {
         if !installed(program) {
             continue;
         }
