@@ -41,7 +41,7 @@ const BURST_BLOCK_BYTES: usize = 1 << 20;
 /// Interval of lines of --live without --interval (s).
 const LIVE_S: f64 = 1.0;
 /// Gap between requests, during a transfer and around it (s). Requests and answers take some 0.4 % of a CPU
-/// (bench/stream/threads.sh).
+/// (`stream --probe`, /proc/PID/task/*/schedstat of its threads).
 const PROBE_EVERY_S: f64 = 0.02;
 /// Duration of the requests before each transfer, and again after it (s): fifty requests each time.
 const PROBE_AROUND_S: f64 = 1.0;
