@@ -324,5 +324,16 @@ pub mod time_s {
     }
 }
 
+/// Formats a sorted set of CPUs as the kernel's list (`0-3,8`).
+pub fn print_cpus(cpus: &[u32]) -> String {
+    let runs = cpus.chunk_by(|a, b| a + 1 == *b);
+    let run = |run: &[u32]| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    };
+    runs.map(run).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests;

@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::outcome::CpuShares;
 use crate::traffic::{FCS_BYTES, WIRE_OVERHEAD_BYTES};
 
 /// Busy share from which a CPU counts as full. It is below 1 because of timers and of the coarse ticks of the kernel.
 const FULL: f64 = 0.9;
-/// Share of busy time below which a CPU is idle: 0 % when rounded.
-const IDLE: f64 = 0.005;
 /// Share of the link from which it counts as full.
 const LINK_FULL: f64 = 0.95;
 /// Share of a CPU's time taken by the hypervisor (steal) from which [`Moment::bottleneck`] reports it.
@@ -443,7 +442,9 @@ impl Moment {
     /// The bottleneck as a sentence: a loss if there is one, otherwise a part at its limit.
     pub fn bottleneck(&self) -> String {
         self.losses().or_else(|| self.full()).unwrap_or_else(|| match self.busiest() {
-            Some(cpu) if cpu.busy() < IDLE => "nothing is at its limit; all CPUs are idle".to_owned(),
+            Some(cpu) if cpu.busy() < CpuShares::LEAST_PRINTED => {
+                "nothing is at its limit; all CPUs are idle".to_owned()
+            }
             Some(cpu) => format!(
                 "nothing is at its limit; CPU {} is the busiest: {:.0} %, of which packets take {:.0} %",
                 cpu.cpu,

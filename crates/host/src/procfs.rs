@@ -111,16 +111,8 @@ pub(crate) fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// Formats a sorted set of CPUs as the kernel's list (`0-3,8`).
-pub(crate) fn list_of_cpus(cpus: &[u32]) -> String {
-    let runs = cpus.chunk_by(|a, b| a + 1 == *b);
-    let run = |run: &[u32]| match run {
-        [one] => one.to_string(),
-        [first, .., last] => format!("{first}-{last}"),
-        [] => String::new(),
-    };
-    runs.map(run).collect::<Vec<_>>().join(",")
-}
+/// Numbers of CPUs as the kernel lists them.
+pub(crate) use netcliff_core::units::print_cpus as list_of_cpus;
 
 /// Counters of /proc/net/stat/nf_conntrack: a line of names, then a line of hexadecimal numbers per CPU. Returns each
 /// name once per CPU.

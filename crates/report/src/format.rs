@@ -127,12 +127,8 @@ pub fn counted(count: u64, noun: &str) -> String {
 
 /// Numbers of CPUs in ascending order, with their noun: `CPU 3`, `CPUs 0-1,4`.
 pub fn cpus(cpus: &[u32]) -> String {
-    let runs = cpus.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
-        [first, .., last] => format!("{first}-{last}"),
-        _ => run.iter().map(u32::to_string).collect(),
-    });
     let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
-    format!("{noun} {}", runs.collect::<Vec<String>>().join(","))
+    format!("{noun} {}", netcliff_core::units::print_cpus(cpus))
 }
 
 /// Three significant digits without an exponent: `0.812`, `41.2`, `906`. "-" unless finite.

@@ -45,8 +45,8 @@ pub enum TuneAction {
     Try(TryArgs),
 }
 
-/// Default of `--rtt` (s).
-const DEFAULT_RTT_S: f64 = 1e-3;
+/// Default of `--rtt`, as it is written.
+const DEFAULT_RTT: &str = "1ms";
 
 /// What is wanted.
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ pub struct WishArgs {
     #[arg(long, value_parser = one_of::<Design>())]
     pub design: Option<Design>,
     /// Round-trip time of the longest path that TCP has to fill
-    #[arg(long, default_value = "1ms", value_parser = units::parse_time_s, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, default_value = DEFAULT_RTT, value_parser = units::parse_time_s, value_name = "TIME", allow_hyphen_values = true)]
     pub rtt: f64,
     /// MTU to set; every device of the network segment needs the same
     #[arg(long, value_parser = clap::value_parser!(u32).range(68..=65535), value_name = "BYTES", allow_negative_numbers = true)]
@@ -328,7 +328,7 @@ impl WishArgs {
     pub fn words(&self) -> Vec<String> {
         let spare: Vec<String> = self.spare.iter().map(ToString::to_string).collect();
         let spare = (!spare.is_empty()).then(|| spare.join(","));
-        let rtt = (self.rtt != DEFAULT_RTT_S).then(|| units::print_time_s(self.rtt));
+        let rtt = Some(units::print_time_s(self.rtt)).filter(|rtt| rtt != DEFAULT_RTT);
         let interfaces = self.interfaces.iter().map(|name| ("--if", Some(name.clone())));
         [("--objective", self.objective.map(|objective| objective.name().to_owned()))]
             .into_iter()

@@ -188,7 +188,7 @@ fn lock_and_left() -> anyhow::Result<(HostLock, ReplayReport)> {
     output::begin_measuring()?;
     let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
     for outcome in replayed.outcomes.iter().filter(|outcome| !outcome.is_silent()) {
-        output::say(format!("netcliff: undoing what a killed run left: {}", told(outcome)));
+        output::say(format!("netcliff: undoing what a killed run left: {}", described(outcome)));
     }
     tell_damaged(&replayed);
     Ok((lock, replayed))
@@ -304,7 +304,7 @@ fn agreed(plan: &Plan) -> anyhow::Result<bool> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-fn told(outcome: &UndoOutcome) -> String {
+fn described(outcome: &UndoOutcome) -> String {
     use netcliff_host::journal::Change;
     let what = match &outcome.change {
         Change::SettingChanged { setting, old, .. } => format!("{setting} back to {}", in_short(old)),
@@ -326,7 +326,7 @@ fn undo(json: bool) -> anyhow::Result<ExitCode> {
         if json {
             output::json_line(outcome)?;
         } else {
-            output::sentences(&(told(outcome) + "\n"))?;
+            output::sentences(&(described(outcome) + "\n"))?;
         }
     }
     tell_damaged(&report);

@@ -147,7 +147,7 @@ impl HostLock {
         let mut lock = HostLock::acquire(state)?;
         // Before any wait: the changes of a dead run should not stay in force until other runs end.
         let mut report = replay(state)?;
-        report.beside = lock.show()?;
+        report.other_runs = lock.show()?;
         Ok((lock, report))
     }
 
@@ -178,7 +178,7 @@ impl HostLock {
             } else if waiting.go_on(&first.to_string())? {
             } else if goes_on {
                 self.shown = Announcement::new().ok().map(Arc::new);
-                return Ok(others.iter().map(beside).collect());
+                return Ok(others.iter().map(other_run).collect());
             } else {
                 return Err(JournalError::OtherUser { other: first.to_string() });
             }
@@ -213,7 +213,7 @@ impl HostLock {
     }
 }
 
-fn beside(other: &Who) -> String {
+fn other_run(other: &Who) -> String {
     OtherRun { process: other.to_string() }.to_string()
 }
 

@@ -46,7 +46,7 @@ pub struct ReplayReport {
     /// Journal files that were ignored because they do not belong to this user, with the reason, as sentences.
     pub refused: Vec<String>,
     /// Runs of other users that continue at the same time, as sentences.
-    pub beside: Vec<String>,
+    pub other_runs: Vec<String>,
 }
 
 impl ReplayReport {
@@ -80,7 +80,7 @@ impl ReplayReport {
         let others =
             others.map(|(change, error)| format!("a killed run left {change}, which could not be undone: {error}"));
         let covered = (!covered.is_empty()).then(|| describe_covered(&covered));
-        others.chain(covered).chain(self.damaged()).chain(self.beside.iter().cloned()).collect()
+        others.chain(covered).chain(self.damaged()).chain(self.other_runs.iter().cloned()).collect()
     }
 }
 

@@ -40,19 +40,19 @@ pub fn culprit(finding: &Finding) -> String {
     format!("{why}; stop other programs (top shows them), then repeat")
 }
 
-fn causes(told: &Disturbance) -> Vec<Cause> {
+fn causes(disturbance: &Disturbance) -> Vec<Cause> {
     let share = |pauses: &Option<Pauses>| pauses.as_ref().map_or(0.0, |pauses| pauses.share);
     let mut causes = Vec::new();
-    let others = share(&told.other_tasks);
+    let others = share(&disturbance.other_tasks);
     causes.push(Cause {
         share: others,
         said: format!(
             "other programs had the host's CPU for {} of the time{}: stop them or move them to other CPUs (taskset), then repeat",
             format::share_short(others),
-            tasks(told)
+            tasks(disturbance)
         ),
     });
-    for (name, pauses) in [("host's", &told.host), ("sender's", &told.sender)] {
+    for (name, pauses) in [("host's", &disturbance.host), ("sender's", &disturbance.sender)] {
         let away = share(pauses);
         let steal = pauses.as_ref().and_then(|pauses| pauses.steal_share).filter(|steal| *steal > 0.0);
         let steal = steal.map_or(String::new(), |steal| format!(", steal clock {}", format::share_short(steal)));
@@ -65,7 +65,7 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
         });
     }
     // Delays that the pauses of the sender's CPU explain are not stalls of the sender itself.
-    let stalls = share(&told.sender_stalls) - share(&told.sender);
+    let stalls = share(&disturbance.sender_stalls) - share(&disturbance.sender);
     causes.push(Cause {
         share: stalls,
         said: format!(
@@ -80,7 +80,7 @@ fn causes(told: &Disturbance) -> Vec<Cause> {
 /// A sentence on the cause of the p99, if the p99 is longer at a lower load than at a higher one: other work then used
 /// the CPU. `None` otherwise.
 pub fn tail(finding: &Finding) -> Option<String> {
-    let told = finding.disturbance.as_ref()?;
+    let disturbance = finding.disturbance.as_ref()?;
     let p99 = |at: &LatencyAt| Some((at.share, at.latency_s.wire?.p99?.value));
     let loads: Vec<(f64, f64)> = finding.latency.iter().filter_map(p99).collect();
     let (low, high) = loads.iter().zip(loads.iter().skip(1)).find(|(low, high)| low.1 > LONGER * high.1)?;
@@ -92,8 +92,8 @@ pub fn tail(finding: &Finding) -> Option<String> {
             .then(|| format!("{what} had the host's CPU {} of the time{longest}", format::share_short(pauses.share)))
     };
     let whose = [
-        told.other_tasks.as_ref().and_then(|pauses| Some(times("other tasks", pauses)? + &tasks(told))),
-        told.host.as_ref().and_then(|pauses| times("the hypervisor", pauses)),
+        disturbance.other_tasks.as_ref().and_then(|pauses| Some(times("other tasks", pauses)? + &tasks(disturbance))),
+        disturbance.host.as_ref().and_then(|pauses| times("the hypervisor", pauses)),
     ];
     let whose: Vec<String> = whose.into_iter().flatten().collect();
     let [low_p99, high_p99] = [low.1, high.1].map(|p99_s| format::quantity(p99_s, Unit::Seconds));
@@ -145,13 +145,13 @@ pub fn apart(finding: &Finding) -> Option<String> {
 
 /// What interrupted the packets' work: the share of the time, and its name with this share. The largest is first.
 fn interruptions(finding: &Finding) -> Vec<(f64, String)> {
-    let Some(told) = &finding.disturbance else { return Vec::new() };
+    let Some(disturbance) = &finding.disturbance else { return Vec::new() };
     let share = |pauses: &Option<Pauses>| pauses.as_ref().map_or(0.0, |pauses| pauses.share);
     // Delays of the sender include those by pauses of its CPU.
-    let late = share(&told.sender_stalls).max(share(&told.sender));
+    let late = share(&disturbance.sender_stalls).max(share(&disturbance.sender));
     let mut all = [
-        (share(&told.host), "the hypervisor"),
-        (share(&told.other_tasks), "other tasks on the host's CPU"),
+        (share(&disturbance.host), "the hypervisor"),
+        (share(&disturbance.other_tasks), "other tasks on the host's CPU"),
         (late, "netcliff's own sender, late,"),
     ]
     .map(|(share, what)| (share, format!("{what} {}", format::share_short(share))))
@@ -162,11 +162,11 @@ fn interruptions(finding: &Finding) -> Vec<(f64, String)> {
 }
 
 /// The tasks with their shares of the time, in parentheses: ` (cc1 8 %, rustc 3 %)`.
-fn tasks(told: &Disturbance) -> String {
+fn tasks(disturbance: &Disturbance) -> String {
     let each = |task: &TaskTime| {
-        let share = if told.measured_s > 0.0 { task.total_s / told.measured_s } else { 0.0 };
+        let share = if disturbance.measured_s > 0.0 { task.total_s / disturbance.measured_s } else { 0.0 };
         format!("{} {}", task.task, format::share_short(share))
     };
-    let named: Vec<String> = told.tasks.iter().take(NAMED).map(each).collect();
+    let named: Vec<String> = disturbance.tasks.iter().take(NAMED).map(each).collect();
     if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }

@@ -121,7 +121,8 @@ fn is_many(void: u32, trials: u32) -> bool {
     f64::from(void) > MANY_VOID * f64::from(trials.max(1))
 }
 
-/// A sentence on the number of void trials of the searches. `None` without searches, and if there are so many that they are a doubt.
+/// A sentence on the number of void trials of the searches. `None` without searches, and if the number is a doubt of its
+/// own ([`doubts`]).
 pub fn void_trials(finding: &Finding) -> Option<String> {
     let searches = finding.searches.as_ref().filter(|searches| searches.trials > 0)?;
     let (void, trials) = (void_of(searches), searches.trials);

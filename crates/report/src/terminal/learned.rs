@@ -168,8 +168,7 @@ fn cost(part: &LearnedPart, cost: &Cost) -> String {
 
 /// Figures that are not known, with the reason. CPUs with the same reason share a line.
 fn unknown(learned: &Learned) -> Vec<String> {
-    let is_cpu =
-        |name: &str| name.strip_prefix("CPU ").is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()));
+    let is_cpu = |name: &str| learned.parts.iter().any(|part| part.kind == PartKind::Cpu && part.name == name);
     let mut groups: Vec<(Vec<&str>, &str)> = Vec::new();
     for one in &learned.missing {
         match one.why.split_once(": ").filter(|(name, _)| is_cpu(name)) {

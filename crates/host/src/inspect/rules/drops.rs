@@ -41,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// A count in words: its growth while watching, or the total since boot.
-fn told(growth: Option<(u64, f64)>, since_boot: u64) -> String {
+fn amount(growth: Option<(u64, f64)>, since_boot: u64) -> String {
     match growth {
         Some((grown, seconds)) if grown > 0 => format!("{grown} in {seconds:.1} s"),
         Some((_, seconds)) => format!("{since_boot} since boot, none in the last {seconds:.1} s"),
@@ -71,7 +71,7 @@ fn ring(inspection: &Inspection, port: &Port, _: &Aim) -> Option<Seen> {
         _ => vec![format!("netcliff tune plan --objective throughput --if={}", shell(name))],
     };
     let severity = if rising { Severity::Fault } else { Severity::Note };
-    seen(severity, format!("packets lost at the ring: {}{}", told(grown, total), advice(rising)), more)
+    seen(severity, format!("packets lost at the ring: {}{}", amount(grown, total), advice(rising)), more)
 }
 
 /// A softnet counter summed over the CPUs: its value since boot, its growth, and the CPUs.
@@ -131,7 +131,7 @@ fn softnet(inspection: &Inspection, _: &Aim) -> Option<Seen> {
         if rising { Severity::Fault } else { Severity::Note },
         format!(
             "packets lost at the backlog, all interfaces: {} (CPU {}; netdev_max_backlog {backlog}){}",
-            told(grown, total),
+            amount(grown, total),
             crate::procfs::list_of_cpus(&cpus),
             advice(rising)
         ),
@@ -163,7 +163,7 @@ fn squeeze(inspection: &Inspection, _: &Aim) -> Option<Seen> {
         format!(
             "softirq rounds cut short, all interfaces: {} ({}; limits of a round: {budget} packets, {usecs} us{binds})\
              {}",
-            told(grown, total),
+            amount(grown, total),
             count(cpus.len(), "CPU"),
             advice(rising),
         ),
