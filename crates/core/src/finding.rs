@@ -13,7 +13,7 @@ use crate::ledger::TrialLedger;
 use crate::outcome::{CpuShares, Figure, Latency, Loss, Outcome};
 use crate::record::{Fingerprint, Provenance};
 use crate::scheme::Scheme;
-use crate::traffic::Traffic;
+use crate::traffic::{Gaps, Traffic};
 use crate::written;
 
 pub use anew::{CliffReason, WhyCliffsDiffer, listed};
@@ -426,6 +426,112 @@ impl Default for Setup {
             trial_s: 0.4,
             quick: true,
         }
+    }
+}
+
+impl Setup {
+    /// The configuration of a run with these settings; scheme, traffic, `repeats` and `trial_s` are those of the
+    /// default.
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            application_work_s: settings.work_s,
+            socket_buffer_bytes: settings.receive_buffer_bytes,
+            quick: settings.quick,
+            ..Self::default()
+        }
+    }
+
+    /// Name and value of each setting in which two runs may differ.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("setup.scheme", self.scheme.record()),
+            ("setup.arrivals", self.traffic.arrivals.to_string()),
+            ("setup.size", self.traffic.size.to_string()),
+            ("setup.work_s", self.application_work_s.to_string()),
+            ("setup.socket_buffer_bytes", self.socket_buffer_bytes.to_string()),
+            ("setup.repeats", self.repeats.to_string()),
+            ("setup.trial_s", self.trial_s.to_string()),
+        ]
+    }
+}
+
+/// Declares a type of settings; the row of a setting has its default.
+macro_rules! settings {
+    ($(#[$about:meta])* pub struct $name:ident { $($(#[$of:meta])* pub $field:ident: $kind:ty = $default:expr,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$of])* pub $field: $kind,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+    };
+}
+
+settings! {
+/// What a `find` measures and how precisely, as the command line gives it and as a client sends it to an agent; a
+/// service takes what does not belong to netcliff's own receiver. The default is that of `netcliff find` without
+/// arguments.
+pub struct Settings {
+    /// Whether to make fewer and shorter trials (one to two minutes on two cores).
+    pub quick: bool = false,
+    /// Loss fraction that defines the cliff.
+    pub loss: f64 = 1e-4,
+    /// Frame size, FCS included (bytes).
+    pub frame_bytes: u32 = 64,
+    /// Arrival process.
+    pub arrivals: Gaps = Gaps::Poisson,
+    /// Configured CPU time of the application per packet, in addition to reading it (s).
+    pub work_s: f64 = 0.0,
+    /// Requested receive buffer (bytes).
+    pub receive_buffer_bytes: u64 = 1 << 20,
+    /// Repeats of each load of the sweep; `None`: by `quick`.
+    pub repeats: Option<u32> = None,
+    /// Length of one measurement (s); `None`: by `quick`.
+    pub trial_s: Option<f64> = None,
+    /// Total length of the trials that decide on a load in a search (s); `None`: by `quick`.
+    pub duration_sum_s: Option<f64> = None,
+    /// Share of the trials at the cliff that may lose more than `loss`; `None`: [`Settings::EXCEED`].
+    pub exceed: Option<f64> = None,
+    /// Relative width of the bounds at which a search ends; `None`: by `quick`.
+    pub width: Option<f64> = None,
+    /// Number of searches for the cliff; `None`: six, of a service by `quick`.
+    pub searches: Option<u32> = None,
+    /// Seed of all random numbers.
+    pub seed: u64 = 1,
+    /// Loads at which a check of a device's settings is measured besides its cliff (pps); empty: three shares of the
+    /// check's cliff.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub check_loads_pps: Vec<f64> = Vec::new(),
+    /// Whether the most promising suggestion is measured, too.
+    pub try_suggestions: bool = false,
+    /// Command line, for the provenance.
+    pub command: String = String::new(),
+    /// Start, seconds since the epoch (UTC).
+    pub started_unix_s: f64 = 0.0,
+}
+}
+
+impl Settings {
+    /// Default of [`Settings::exceed`].
+    pub const EXCEED: f64 = 0.5;
+    /// Most loads of a check that a client may request.
+    const LOADS_AT_MOST: usize = 1000;
+
+    /// Checks what an agent's client may request.
+    ///
+    /// # Errors
+    /// Name and accepted form of a setting that is refused.
+    pub fn check(&self) -> Result<(), String> {
+        let (loads, most) = (&self.check_loads_pps, Self::LOADS_AT_MOST);
+        if loads.len() > most || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
+            return Err(format!("check_loads_pps: expected up to {most} loads above 0 pps"));
+        }
+        Ok(())
     }
 }
 

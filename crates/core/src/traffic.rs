@@ -6,8 +6,11 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bounds;
 use crate::capture::Capture;
+use crate::choice::Choice;
 use crate::error::Invalid;
 use crate::queues::Flows;
 use crate::units;
@@ -23,6 +26,31 @@ pub const FCS_BYTES: f64 = 4.0;
 
 /// Default of the link speed (bit/s).
 pub const USUAL_LINK_BPS: f64 = 1e9;
+
+/// Distribution of the gaps between packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename = "Arrivals", rename_all = "lowercase")]
+pub enum Gaps {
+    /// Equal gaps.
+    Constant,
+    /// Exponential gaps.
+    Poisson,
+}
+
+impl Choice for Gaps {
+    const CHOICES: &'static [(Self, &'static str, &'static str)] =
+        &[(Self::Poisson, "poisson", "Exponential gaps"), (Self::Constant, "constant", "Equal gaps")];
+}
+
+impl From<Gaps> for Arrivals {
+    fn from(gaps: Gaps) -> Self {
+        match gaps {
+            Gaps::Poisson => Self::Poisson,
+            Gaps::Constant => Self::Constant,
+        }
+    }
+}
 
 /// The packets that a host receives over a link: arrival process, frame sizes and flows. Their rate is the [`Load`].
 #[derive(Debug, Clone, PartialEq)]

@@ -24,8 +24,6 @@ use netcliff_trial::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
 pub const FIND: &str = "find";
 /// Memory that a run needs: the simulator's packets and the meter's tables (bytes).
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Most loads of a check that a client may request.
-const LOADS_AT_MOST: usize = 1000;
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -98,10 +96,7 @@ impl FindRequest {
 
     fn options(&self, between: BetweenOptions, engines: Elsewhere) -> Result<FindOptions, String> {
         let checks = self.checks.iter().map(|check| check.parse());
-        let loads = &self.settings.check_loads_pps;
-        if loads.len() > LOADS_AT_MOST || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
-            return Err(format!("{FIND}: check_loads_pps: expected up to {LOADS_AT_MOST} loads above 0 pps"));
-        }
+        self.settings.check().map_err(|why| format!("{FIND}: {why}"))?;
         Ok(FindOptions {
             settings: self.settings.clone(),
             capture: None,

@@ -42,7 +42,6 @@ pub mod of;
 mod plan;
 mod reading;
 mod recorder;
-mod settings;
 mod spent;
 mod stages;
 mod suggest;
@@ -56,7 +55,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use netcliff_core::finding::{FigurePath, GeneratorSummary, HostSummary, IdleModes, Missing, WholeFigure};
+use netcliff_core::finding::{FigurePath, GeneratorSummary, HostSummary, IdleModes, Missing, Setup, WholeFigure};
 use netcliff_core::units::{print_pps, print_share, print_time_s};
 use netcliff_core::{Capture, Finding, FrameSizes, Invalid, Provenance, Record, Traffic};
 use netcliff_host::cpu::Preference;
@@ -64,7 +63,6 @@ use netcliff_host::fingerprint;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::nic;
 use netcliff_packets::replay::Replay;
-use netcliff_packets::schedule::Arrivals;
 
 use netcliff_mlrsearch::Goal;
 use netcliff_trial::account::Account;
@@ -80,9 +78,9 @@ pub use check::CheckSetup;
 pub use elsewhere::Elsewhere;
 pub use engines::Predictor;
 pub use idle::Idle;
+pub use netcliff_core::finding::Settings;
 pub use plan::Plan;
 pub use scheme::of_kernel as kernel_scheme;
-pub use settings::Settings;
 
 /// Options of `find`.
 #[derive(Debug, Clone, Default)]
@@ -112,15 +110,8 @@ impl FindOptions {
 
     /// A trial of this length (s), without its load.
     pub fn shape(&self, seconds: f64) -> TrialShape {
-        TrialShape {
-            arrivals: self.settings.arrivals,
-            frame_bytes: self.settings.frame_bytes,
-            work_s: self.settings.work_s,
-            receive_buffer_bytes: self.settings.receive_buffer_bytes,
-            seconds,
-            seed: self.settings.seed,
-            replay: self.capture.as_deref().map(|capture| Arc::new(Replay::of(capture))),
-        }
+        let replay = self.capture.as_deref().map(|capture| Arc::new(Replay::of(capture)));
+        TrialShape { replay, ..TrialShape::of(&self.settings, seconds) }
     }
 }
 
@@ -325,6 +316,8 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
     };
     let mut host = summary(&inventory, rig);
     host.limits.extend(left_out);
+    let (repeats, trial_s) = (plan.repeats, plan.sweep_s);
+    let setup = Setup { scheme, traffic: traffic(options), repeats, trial_s, ..Setup::of(&options.settings) };
     Finding {
         host,
         generator: GeneratorSummary {
@@ -344,7 +337,7 @@ fn blank(options: &FindOptions, plan: &Plan, rig: &Rig) -> Finding {
             settings: Default::default(),
         },
         fingerprint,
-        ..Finding::blank(plan.setup(&options.settings, scheme, traffic(options)), options.settings.loss)
+        ..Finding::blank(setup, options.settings.loss)
     }
 }
 
@@ -381,10 +374,7 @@ fn traffic(options: &FindOptions) -> Traffic {
         };
     }
     Traffic {
-        arrivals: match options.settings.arrivals {
-            Arrivals::Poisson => netcliff_core::Arrivals::Poisson,
-            Arrivals::Constant => netcliff_core::Arrivals::Constant,
-        },
+        arrivals: options.settings.arrivals.into(),
         size: FrameSizes::Fixed(options.settings.frame_bytes),
         link_bps: 10e9,
         flows: None,

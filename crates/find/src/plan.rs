@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use netcliff_core::finding::{CliffDefinition, Setup};
-use netcliff_core::{Finding, Scheme, Traffic};
+use netcliff_core::Finding;
+use netcliff_core::finding::CliffDefinition;
 
 use super::cliff::Question;
 use super::spent::Clock;
@@ -130,19 +130,6 @@ impl Plan {
             sim_packets,
             sweep_packets: sim_packets.min(SWEEP_PACKETS),
             planned_s,
-        }
-    }
-
-    /// The set-up in the finding of a run with these settings.
-    pub fn setup(&self, settings: &Settings, scheme: Scheme, traffic: Traffic) -> Setup {
-        Setup {
-            scheme,
-            traffic,
-            application_work_s: settings.work_s,
-            socket_buffer_bytes: settings.receive_buffer_bytes,
-            repeats: self.repeats,
-            trial_s: self.sweep_s,
-            quick: settings.quick,
         }
     }
 

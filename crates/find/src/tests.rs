@@ -6,13 +6,12 @@ mod open;
 mod speed;
 pub(super) mod whole;
 
-use netcliff_packets::schedule::Arrivals;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 use super::cliff::{self, Cliffs, Question};
 use super::fake::{Fake, Random};
 use super::reading::{self, Reading};
-use super::{Unresolved, rough, stages};
+use super::{Settings, Unresolved, rough, stages};
 use netcliff_core::verdict::VoidReason;
 use netcliff_mlrsearch::Goal;
 use netcliff_mlrsearch::trial::Answer;
@@ -26,15 +25,7 @@ const RUNS: u64 = 500;
 const FALSE_ALARM: f64 = 1e-4;
 
 pub(super) fn shape(seconds: f64, seed: u64) -> TrialShape {
-    TrialShape {
-        arrivals: Arrivals::Poisson,
-        frame_bytes: 64,
-        work_s: 0.0,
-        receive_buffer_bytes: 1 << 20,
-        seconds,
-        seed,
-        replay: None,
-    }
+    TrialShape::of(&Settings { seed, ..Settings::default() }, seconds)
 }
 
 pub(super) fn quick() -> Goal {

@@ -5,25 +5,10 @@ use std::sync::Arc;
 use rand_distr::{Distribution, Exp1};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 
-/// Distribution of the gaps between packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Arrivals {
-    /// Equal gaps.
-    Constant,
-    /// Exponential gaps.
-    Poisson,
-}
-
-impl netcliff_core::Choice for Arrivals {
-    const CHOICES: &'static [(Self, &'static str, &'static str)] =
-        &[(Self::Poisson, "poisson", "Exponential gaps"), (Self::Constant, "constant", "Equal gaps")];
-}
+pub use netcliff_core::traffic::Gaps as Arrivals;
 
 /// Offsets from the start of the run in nanoseconds, never decreasing, without end.
 ///

@@ -11,6 +11,7 @@ use std::io::{Write, stdout};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use netcliff_core::finding::Settings;
 use netcliff_host::cpu::Preference;
 use netcliff_host::drops::ledger::Collector;
 use netcliff_host::idle::Awake;
@@ -55,16 +56,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for turn in 0..2 {
                 let traced = (turn + pair) % 2 == 1;
                 let collector = traced.then(|| Collector::new(filter.clone(), &spaces));
-                let shape = TrialShape {
-                    arrivals: Arrivals::Constant,
-                    frame_bytes: 64,
-                    work_s: 0.0,
-                    receive_buffer_bytes: 1 << 20,
-                    seconds,
-                    seed: u64::from(pair),
-                    replay: None,
-                };
-                let observation = bench.observe(&shape.at(load_pps), true)?;
+                let (arrivals, seed) = (Arrivals::Constant, u64::from(pair));
+                let settings = Settings { arrivals, seed, ..Settings::default() };
+                let observation = bench.observe(&TrialShape::of(&settings, seconds).at(load_pps), true)?;
                 drop(collector);
                 let counts = observation.counts.clone().unwrap_or_default();
                 let one = Seen {

@@ -7,6 +7,7 @@ mod watching;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use netcliff_core::finding::Settings;
 use netcliff_host::cpu::heartbeat::{Heartbeat, Pause, Turns, Visit};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterError, MeterSpec, Preference, Watch};
@@ -70,6 +71,19 @@ impl TrialSpec {
 }
 
 impl TrialShape {
+    /// A trial of this length (s) with these settings, without a capture.
+    pub fn of(settings: &Settings, seconds: f64) -> Self {
+        Self {
+            arrivals: settings.arrivals,
+            frame_bytes: settings.frame_bytes,
+            work_s: settings.work_s,
+            receive_buffer_bytes: settings.receive_buffer_bytes,
+            seconds,
+            seed: settings.seed,
+            replay: None,
+        }
+    }
+
     /// The trial at a load (pps).
     pub fn at(self, rate_pps: f64) -> TrialSpec {
         TrialSpec { shape: self, rate_pps }

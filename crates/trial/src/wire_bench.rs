@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use netcliff_core::finding::Settings;
 use netcliff_core::ledger::Ledger;
 use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::cpu::{Method, Preference};
@@ -136,15 +137,10 @@ impl Bench for WireBench<'_> {
     }
 
     fn ceiling(&mut self, frame_bytes: u32) -> Result<SenderCeiling, TrialError> {
-        let shape = TrialShape {
-            arrivals: netcliff_packets::schedule::Arrivals::Constant,
-            frame_bytes,
-            work_s: 0.0,
-            receive_buffer_bytes: 1 << 16,
-            seconds: CEILING_S,
-            seed: 0,
-            replay: None,
-        };
+        let arrivals = netcliff_packets::schedule::Arrivals::Constant;
+        let settings =
+            Settings { arrivals, frame_bytes, receive_buffer_bytes: 1 << 16, seed: 0, ..Settings::default() };
+        let shape = TrialShape::of(&settings, CEILING_S);
         let (sending, _) = trial::ends(self.rig, &shape, Load::FlatOut { seconds: CEILING_S });
         let mut pps = Vec::new();
         let mut methods: Vec<&str> = Vec::new();

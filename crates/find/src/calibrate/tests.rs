@@ -1,6 +1,7 @@
 use super::*;
 use crate::fake::Through;
 use netcliff_core::Outcome;
+use netcliff_core::finding::Settings;
 use netcliff_core::verdict::TesterCounts;
 use netcliff_trial::bench::{Handlers, PollTime, SenderCeiling, Slots};
 use netcliff_trial::trial::{Outside, TrialSpec};
@@ -187,15 +188,7 @@ impl Bench for Exact {
 }
 
 pub fn base() -> TrialShape {
-    TrialShape {
-        arrivals: netcliff_packets::schedule::Arrivals::Poisson,
-        frame_bytes: 64,
-        work_s: 0.0,
-        receive_buffer_bytes: 1 << 20,
-        seconds: 0.5,
-        seed: 1,
-        replay: None,
-    }
+    TrialShape::of(&Settings::default(), 0.5)
 }
 
 /// A cost as estimated, and its true value [s].

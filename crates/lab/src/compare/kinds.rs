@@ -208,24 +208,16 @@ pub fn finding(name: String, finding: Finding) -> Measured {
         point("livelock", LIVELOCK, &finding.livelock),
     ]
     .concat();
-    let setup = &finding.setup;
-    let facts = [
-        ("setup.scheme", setup.scheme.record()),
-        ("setup.arrivals", setup.traffic.arrivals.to_string()),
-        ("setup.size", setup.traffic.size.to_string()),
-        ("setup.work_s", setup.application_work_s.to_string()),
-        ("setup.socket_buffer_bytes", setup.socket_buffer_bytes.to_string()),
-        ("setup.repeats", setup.repeats.to_string()),
-        ("setup.trial_s", setup.trial_s.to_string()),
+    let facts = finding.setup.facts().into_iter().chain([
         ("setup.testbed", finding.host.testbed.clone()),
         ("setup.loss_target", finding.loss_target.to_string()),
-    ];
+    ]);
     Measured {
         name,
         kind: "find",
         clock: None,
         points,
-        facts: facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
+        facts: facts.map(|(name, fact)| (name.to_owned(), fact)).collect(),
         calibrated: finding.calibration.iter().flat_map(|calibration| &calibration.costs).map(calibrated).collect(),
         partial: finding.partial,
         others: None,

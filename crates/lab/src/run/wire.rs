@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use netcliff_core::experiment::Task;
+use netcliff_core::finding::Settings;
 use netcliff_core::note::Note;
 use netcliff_core::{
     Arrivals, EngineFailure, EngineKind, FrameSizes, Napi, Outcome, Point, Provenance, Scheme, Unsupported,
@@ -14,8 +15,6 @@ use netcliff_trial::trial::{TrialError, TrialShape, TrialSpec};
 
 /// Length of a measured window (s), as in `find` without --quick.
 const TRIAL_S: f64 = 1.0;
-/// Receive buffer of the application (bytes), the default of `find`.
-const RECEIVE_BUFFER_BYTES: u64 = 1 << 20;
 /// Frame sizes that the testbed supports (bytes, FCS included).
 const FRAMES_BYTES: std::ops::RangeInclusive<u32> = 64..=9018;
 
@@ -78,7 +77,6 @@ fn spec(task: &Task, seed: u64) -> Result<TrialSpec, Unsupported> {
         }
     };
     let rate_pps = task.point.rate_pps().ok_or_else(|| decline("the offered rate is not known".to_owned()))?;
-    let (receive_buffer_bytes, seconds) = (RECEIVE_BUFFER_BYTES, TRIAL_S);
-    let shape = TrialShape { arrivals, frame_bytes, work_s: 0.0, receive_buffer_bytes, seconds, seed, replay: None };
-    Ok(shape.at(rate_pps))
+    let settings = Settings { arrivals, frame_bytes, seed, ..Settings::default() };
+    Ok(TrialShape::of(&settings, TRIAL_S).at(rate_pps))
 }
