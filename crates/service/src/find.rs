@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use netcliff_core::finding::Settings;
 use netcliff_core::service::{
     Gives, Promise, QuantileLimit, RequesterSummary, ServiceBottleneck, ServiceFinding, ServiceSummary, ServiceTrial,
     TrialPurpose,
@@ -55,6 +56,8 @@ pub enum Target {
 /// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// What is measured, and how precisely; what belongs to netcliff's own receiver is ignored.
+    pub settings: Settings,
     /// The service to measure.
     pub target: Target,
     /// The requests.
@@ -73,30 +76,14 @@ pub struct Options {
     pub new_connections: bool,
     /// Settings of encrypted connections.
     pub tls: Wanted,
-    /// Largest share of lost requests.
-    pub loss: f64,
     /// Limits of response times; empty: for connections the default limit, for datagrams none.
     pub quantiles: Vec<QuantileLimit>,
     /// Time after which a request counts as lost (s).
     pub timeout_s: f64,
     /// Distribution of the times between requests. `None`: the times of the capture, or Poisson without a capture.
     pub arrivals: Option<Arrivals>,
-    /// True: shorter and fewer measurements.
-    pub quick: bool,
-    /// Length of a trial (s); `None`: by `quick`.
-    pub trial_s: Option<f64>,
-    /// Total length of the trials that decide on a load (s); `None`: by `quick`.
-    pub duration_sum_s: Option<f64>,
-    /// Share of these trials that may break the promise.
-    pub exceed: f64,
-    /// Relative distance of the bounds at which a search ends; `None`: by `quick`.
-    pub width: Option<f64>,
-    /// Number of searches; `None`: by `quick`.
-    pub searches: Option<u32>,
     /// Set-ups to predict with the costs of this one and then to measure.
     pub checks: Vec<Check>,
-    /// Seed of all random numbers.
-    pub seed: u64,
     /// How CPU time is measured.
     pub cpu: Preference,
     /// Where requests travel: the testbed.
@@ -109,12 +96,8 @@ pub struct Options {
     pub service_cpus: Vec<u32>,
     /// True: the CPUs of a service that netcliff starts never halt, because a loop of lowest priority runs on them.
     pub awake: bool,
-    /// The command line.
-    pub command: String,
     /// netcliff's version.
     pub version: String,
-    /// Start (seconds since the epoch, UTC).
-    pub started_unix_s: f64,
 }
 
 /// Default limit of response times for connections. Over connections no request is lost, so that without such a limit
@@ -136,7 +119,7 @@ impl Options {
     pub fn promise(&self) -> Promise {
         let usual = self.quantiles.is_empty() && self.transport() == Transport::Tcp;
         let quantiles = if usual { vec![USUAL] } else { self.quantiles.clone() };
-        Promise { loss: self.loss, timeout_s: self.timeout_s, quantiles }
+        Promise { loss: self.settings.loss, timeout_s: self.timeout_s, quantiles }
     }
 
     /// Whether the service's CPUs may halt, for the report.
@@ -149,18 +132,25 @@ impl Options {
     }
 
     fn goal<'a>(&self, promise: &'a Promise, basis: &'a Basis) -> Goal<'a> {
-        Goal { promise, exceed: self.exceed, pauses: &basis.pauses, streams: basis.streams, seed: self.seed }
+        let (exceed, seed) = (self.exceed(), self.settings.seed);
+        Goal { promise, exceed, pauses: &basis.pauses, streams: basis.streams, seed }
+    }
+
+    /// Share of the trials that decide on a load which may break the promise.
+    fn exceed(&self) -> f64 {
+        self.settings.exceed.unwrap_or(Settings::EXCEED)
     }
 
     fn judging(&self) -> Judging {
-        let (trial_s, loads, width, searches) = if self.quick { (0.5, 1.0, 0.04, 3) } else { (1.0, 3.0, 0.02, 5) };
-        let trial_s = self.trial_s.unwrap_or(trial_s);
+        let given = &self.settings;
+        let (trial_s, loads, width, searches) = if given.quick { (0.5, 1.0, 0.04, 3) } else { (1.0, 3.0, 0.02, 5) };
+        let trial_s = given.trial_s.unwrap_or(trial_s);
         Judging {
             trial_s,
-            duration_sum_s: self.duration_sum_s.unwrap_or(loads * trial_s).max(trial_s),
-            exceed: self.exceed,
-            width: self.width.unwrap_or(width),
-            searches: self.searches.unwrap_or(searches),
+            duration_sum_s: given.duration_sum_s.unwrap_or(loads * trial_s).max(trial_s),
+            exceed: self.exceed(),
+            width: given.width.unwrap_or(width),
+            searches: given.searches.unwrap_or(searches),
         }
     }
 
@@ -168,7 +158,7 @@ impl Options {
     /// slowly, so that trials must last many times the queueing time that breaks the promise.
     fn judging_at(&self, rate_rps: f64, socket_packets: u64) -> Judging {
         let judging = self.judging();
-        if self.trial_s.is_some() {
+        if self.settings.trial_s.is_some() {
             return judging;
         }
         let promise = self.promise();
@@ -298,13 +288,13 @@ pub fn find(
         fingerprint: real.fingerprint(),
         provenance: Provenance {
             version: options.version.clone(),
-            seed: Some(options.seed),
-            command: options.command.clone(),
-            started_unix_s: options.started_unix_s,
+            seed: Some(options.settings.seed),
+            command: options.settings.command.clone(),
+            started_unix_s: options.settings.started_unix_s,
             ..Provenance::default()
         },
     };
-    let mut conductor = Conductor::new(&mut real, &promise, observer, options.seed);
+    let mut conductor = Conductor::new(&mut real, &promise, observer, options.settings.seed);
     let ended = stages(&mut conductor, options, &mut finding, &mut basis).err();
     finding.trials = std::mem::take(&mut conductor.trials);
     finding.requester = finding.cliff_rps.and_then(|cliff| requester(&finding.trials, cliff.value));
@@ -427,7 +417,7 @@ fn calibrate(
     judging: &Judging,
 ) -> Result<Calibration, FindError> {
     let mut calibration = Calibration { metered: Vec::new(), is_too_low: false };
-    for round in 0..if options.quick { 2 } else { 4 } {
+    for round in 0..if options.settings.quick { 2 } else { 4 } {
         for share in costs::LOADS {
             let mut seen = conductor.one(TrialPurpose::Calibration, share * scale.middle_rps(), judging.trial_s)?;
             // A disturbed trial is repeated once: other programs also change the caches, which the costs would include.
@@ -568,6 +558,7 @@ mod tests {
 
     pub(super) fn options(request: &str, quantiles: Vec<QuantileLimit>) -> Options {
         Options {
+            settings: Settings { quick: true, ..Settings::default() },
             target: Target::Start("true".to_owned()),
             request: request.parse().unwrap(),
             transport: None,
@@ -577,27 +568,17 @@ mod tests {
             depth: 1,
             new_connections: false,
             tls: Wanted::default(),
-            loss: 1e-4,
             quantiles,
             timeout_s: 0.2,
             arrivals: None,
-            quick: true,
-            trial_s: None,
-            duration_sum_s: None,
-            exceed: 0.5,
-            width: None,
-            searches: None,
             checks: Vec::new(),
-            seed: 1,
             cpu: Preference::Best,
             place: Place::Best,
             ipv6: false,
             requester_cpu: None,
             service_cpus: Vec::new(),
             awake: false,
-            command: String::new(),
             version: String::new(),
-            started_unix_s: 0.0,
         }
     }
 
@@ -662,6 +643,7 @@ mod tests {
         assert_eq!((trial_s(&dns, 70e3), trial_s(&dns, 250.0)), (0.5, 4.0));
         let within = |within_s| options("http:/", vec![QuantileLimit { quantile: 0.99, within_s }]);
         assert_eq!((trial_s(&within(0.01), 1e3), trial_s(&within(0.1), 1e3)), (0.5, 2.0));
-        assert_eq!(trial_s(&Options { trial_s: Some(0.3), ..dns }, 250.0), 0.3);
+        let given = Settings { trial_s: Some(0.3), ..dns.settings.clone() };
+        assert_eq!(trial_s(&Options { settings: given, ..dns }, 250.0), 0.3);
     }
 }

@@ -7,6 +7,7 @@ use super::choice::one_of;
 use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
+use crate::output;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_find::{Idle, Settings};
@@ -222,7 +223,7 @@ pub struct FindArgs {
 }
 
 impl FindArgs {
-    /// The settings of the search that the options give.
+    /// The settings that the options give, of a run that begins now.
     pub fn settings(&self) -> Settings {
         let default = Settings::default();
         Settings {
@@ -240,6 +241,8 @@ impl FindArgs {
             searches: self.searches,
             seed: self.seed,
             try_suggestions: self.try_suggestions,
+            command: output::command_line(),
+            started_unix_s: output::now_unix_s(),
             ..default
         }
     }

@@ -28,8 +28,8 @@ use netcliff_trial::wire_bench::WireBench;
 use super::far::{FIND_S, FarSession, Guest};
 use super::profile::{Profiles, Sampled};
 use super::{
-    command_line, data_dir, enter_user_namespace, now_unix_s, open_store, refuse_low_rate, refuse_name,
-    refuse_unwritable_files, stop_on_signal, warn_of_load, write, write_temporary, write_told,
+    data_dir, enter_user_namespace, open_store, refuse_low_rate, refuse_name, refuse_unwritable_files, stop_on_signal,
+    warn_of_load, write, write_temporary, write_told,
 };
 use crate::args::{FindArgs, SendFrames, StoreArgs, Testbed};
 use crate::live;
@@ -274,8 +274,6 @@ fn options(
     FindOptions {
         settings: Settings {
             frame_bytes: capture.map_or(args.size, |capture| Replay::of(capture).mean_bytes() as u32),
-            command: command_line(),
-            started_unix_s: now_unix_s(),
             ..args.settings()
         },
         capture: capture.cloned(),

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::far::{FarSession, LOADED_S};
 use super::results::show::PAGE_COLUMNS;
-use super::{command_line, enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable_files};
+use super::{enter_user_namespace, now_unix_s, open_store, refuse_name, refuse_unwritable_files};
 use super::{stop_on_signal, warn_of_load, write};
 use crate::args::{FindArgs, StoreArgs, Testbed};
 use crate::live;
@@ -37,7 +37,8 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let stop = stop_on_signal()?;
     let mut far = agent(args)?;
     warn_of_load();
-    let run_id = store.as_ref().map(|s| s.begin("service", &options.command, options.started_unix_s)).transpose()?;
+    let begun = &options.settings;
+    let run_id = store.as_ref().map(|s| s.begin("service", &begun.command, begun.started_unix_s)).transpose()?;
     let kept = store.as_ref().zip(run_id);
     let mut progress = Progress::new();
     let found = find(&options, far.as_mut().map(|far| &mut far.session), stop, &mut progress);
@@ -50,7 +51,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     // Results are stored even if ssh fails at its end.
     finding.limits.extend(far.and_then(|far| far.close().err()).map(|error| error.to_string()));
     finding.limits.extend(own_namespace);
-    finding.provenance.elapsed_s = Some(now_unix_s() - options.started_unix_s);
+    finding.provenance.elapsed_s = Some(now_unix_s() - begun.started_unix_s);
     // A failure of one must not lose the other.
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &finding.fingerprint)?;
@@ -114,6 +115,7 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
     let checks: Result<Vec<Check>, _> = args.check.iter().map(|text| text.parse()).collect();
     let checks = checks.map_err(output::usage)?;
     Ok(Options {
+        settings: args.settings(),
         target,
         request,
         transport: service.transport,
@@ -123,27 +125,17 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
         depth: service.depth,
         new_connections: service.new_connections,
         tls: service.tls(),
-        loss: args.loss,
         quantiles: service.quantiles(),
         timeout_s: service.timeout,
         arrivals: args.arrivals,
-        quick: args.quick,
-        trial_s: args.trial,
-        duration_sum_s: args.duration_sum,
-        exceed: args.exceed,
-        width: args.width,
-        searches: args.searches,
         checks,
-        seed: args.seed,
         cpu: args.cpu_meter.preference(),
         place,
         ipv6: service.ipv6,
         requester_cpu: args.sender_cpu,
         service_cpus: if service.service_cpus.is_empty() { host_cpu } else { service.service_cpus.clone() },
         awake: args.idle == Idle::Awake,
-        command: command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_s: now_unix_s(),
     })
 }
 

@@ -121,7 +121,7 @@ fn measure(
     observer: &mut dyn Observer,
 ) {
     let promise = options.promise();
-    let mut conductor = Conductor::new(bench, &promise, observer, options.seed);
+    let mut conductor = Conductor::new(bench, &promise, observer, options.settings.seed);
     checked.unmeasured = searched(checked, &mut conductor, options, near).err().map(|why| why.to_string());
     checked.trials = std::mem::take(&mut conductor.trials);
 }
