@@ -10,7 +10,6 @@ use netcliff_core::{Finding, Fingerprint, Record, quote};
 use netcliff_host::cpu::{Method, Preference};
 use netcliff_host::nic::neighbour;
 use netcliff_packets::error::Refusal;
-use netcliff_packets::transmit;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::message::ClockId;
 use netcliff_remote::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
@@ -36,14 +35,9 @@ pub struct FindRequest {
     sender_cpu: Option<u32>,
     host_cpu: Option<u32>,
     checks: Vec<String>,
-    #[serde(default, skip_serializing_if = "is_one")]
-    queues: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    max_rate_pps: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    method: Option<transmit::Method>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    vlan: Option<u16>,
+    /// How the client sends the load.
+    #[serde(flatten)]
+    sending: Sending,
     /// True: the client computes the engines' results.
     #[serde(default)]
     computes: bool,
@@ -67,11 +61,6 @@ pub struct SenderEnd {
     pub fingerprint: Fingerprint,
 }
 
-/// True for one queue, the default, which requests omit so that agents of older versions accept them.
-fn is_one(queues: &u32) -> bool {
-    *queues <= 1
-}
-
 impl FindRequest {
     /// Returns the request for these options; `sending`: how the client sends the load.
     pub fn of(options: &FindOptions, sending: Sending, sender: SenderEnd) -> Self {
@@ -85,10 +74,7 @@ impl FindRequest {
             sender_cpu: options.rig.sender_cpu,
             host_cpu: options.rig.host_cpu,
             checks: options.checks.iter().map(|check| check.name().to_owned()).collect(),
-            queues: sending.queues,
-            max_rate_pps: sending.most_pps,
-            method: sending.method,
-            vlan: sending.vlan,
+            sending,
             computes: true,
             sender,
         }
@@ -177,10 +163,9 @@ impl Kind for FindKind {
             their_interface: Some(sender.interface.clone()),
             by_control_link: sender.by_control_link,
             sending: Sending {
-                most_pps: request.max_rate_pps.into_iter().chain(self.most_pps).reduce(f64::min),
-                queues: request.queues.min(MOST_QUEUES),
-                method: request.method,
-                vlan: request.vlan,
+                most_pps: request.sending.most_pps.into_iter().chain(self.most_pps).reduce(f64::min),
+                queues: request.sending.queues.min(MOST_QUEUES),
+                ..request.sending
             },
         };
         let engines = if request.computes { Elsewhere::client_of(Arc::clone(&desk)) } else { Elsewhere::default() };

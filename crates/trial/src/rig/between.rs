@@ -18,6 +18,7 @@ use netcliff_packets::frame::Ports;
 use netcliff_packets::generator::DEFAULT_MAX_BURST;
 use netcliff_packets::transmit::Method;
 use netcliff_remote::load::{Carrier, FarSource, Load, LoadRequest, Several};
+use serde::{Deserialize, Serialize};
 
 use super::{PORT, SOURCE_PORT};
 
@@ -41,18 +42,27 @@ pub struct BetweenOptions {
     pub sending: Sending,
 }
 
-/// How a load is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// How a load is sent; a part of a request to an agent. Requests omit the defaults, so that agents of older versions
+/// accept them.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sending {
+    /// Number of receive queues that the flows reach; 0 and 1: one flow.
+    #[serde(default, skip_serializing_if = "is_one")]
+    pub queues: u32,
     /// Highest rate of all generators together (pps); `None` if there is no limit. An agent may set a lower limit for
     /// its generators.
+    #[serde(rename = "max_rate_pps", default, skip_serializing_if = "Option::is_none")]
     pub most_pps: Option<f64>,
-    /// Number of receive queues that the flows reach; 0 and 1: one flow.
-    pub queues: u32,
     /// Send method; `None`: an AF_PACKET ring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<Method>,
     /// VLAN id of the frames, added by the generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<u16>,
+}
+
+fn is_one(queues: &u32) -> bool {
+    *queues <= 1
 }
 
 /// Largest number of receive queues that flows are searched for.
