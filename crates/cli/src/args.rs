@@ -36,7 +36,7 @@ pub use compare::CompareArgs;
 pub use compute::{ComputeArgs, PredictArgs, QueuesArg};
 pub use drops::{DropsArgs, DropsBy, DropsMethod};
 pub use far::FarArgs;
-pub use find::{FindArgs, Meter, SendBy as SendFrames};
+pub use find::{FindArgs, Meter};
 pub use guest::GuestArgs;
 pub use headroom::HeadroomArgs;
 pub use inspect::InspectArgs;

@@ -46,7 +46,7 @@ use netcliff_lab::store::{self, Store};
 use netcliff_report as report;
 use netcliff_trial::rig::LEAST_MOST_PPS;
 
-use crate::args::{Meter, StoreArgs};
+use crate::args::StoreArgs;
 use crate::output;
 pub use crate::output::{command_line, now_unix_s, write, write_as, write_temporary, write_told};
 
@@ -268,19 +268,6 @@ pub fn write_in(dir: &Path, name: &str, text: &str, mode: u32) -> anyhow::Result
     let form = Form { mode: Some(mode), is_own_name: true, ..Form::default() };
     write_as(&path, text, form).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
-}
-
-impl Meter {
-    /// Converts the preference into that of the host's CPU meters.
-    pub fn preference(self) -> netcliff_host::cpu::Preference {
-        use netcliff_host::cpu::{Method, Preference};
-        match self {
-            Self::Best => Preference::Best,
-            Self::Ebpf => Preference::Only(Method::Ebpf),
-            Self::Procfs => Preference::Only(Method::Procfs),
-            Self::Soaker => Preference::Only(Method::Soaker),
-        }
-    }
 }
 
 pub mod guest {

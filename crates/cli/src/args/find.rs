@@ -10,9 +10,10 @@ use super::wait::WaitArgs;
 use crate::output;
 use clap::{Args, ValueEnum};
 use netcliff_core::units;
-use netcliff_find::{Idle, Settings};
+use netcliff_find::{FindOptions, Idle, Settings};
 use netcliff_packets::schedule::Arrivals;
-use netcliff_trial::rig::MOST_QUEUES;
+use netcliff_packets::transmit::Method;
+use netcliff_trial::rig::{MOST_QUEUES, Place, RigOptions, Sending};
 
 /// `netcliff find`.
 #[derive(Debug, Args)]
@@ -247,6 +248,33 @@ impl FindArgs {
         }
     }
 
+    /// The options of a run that begins now, without a capture, checks and a link to another host.
+    pub fn options(&self) -> FindOptions {
+        let place = match self.testbed {
+            // A guest's tap is in its own namespace.
+            Testbed::Vm(_) => Place::Netns,
+            Testbed::Here(place) => place,
+        };
+        let (sender_cpu, host_cpu) = (self.sender_cpu, self.host_cpu);
+        FindOptions {
+            settings: self.settings(),
+            idle: self.idle,
+            cpu: self.cpu_meter.preference(),
+            rig: RigOptions { place, sender_cpu, host_cpu, ..RigOptions::default() },
+            ..FindOptions::default()
+        }
+    }
+
+    /// How the load is sent between two hosts.
+    pub fn sending(&self) -> Sending {
+        let method = match self.send_by {
+            SendBy::Packet => None,
+            SendBy::Xdp => Some(Method::Xdp { zero_copy: None }),
+            SendBy::Socket => Some(Method::Socket),
+        };
+        Sending { queues: self.queues.unwrap_or(1), most_pps: self.max_rate, method, vlan: self.vlan }
+    }
+
     /// Name of the first given option that only netcliff's own receiver has; `--service` and `--to` refuse it.
     #[cfg(target_os = "linux")]
     pub fn of_own_receiver(&self) -> Option<&'static str> {
@@ -304,6 +332,19 @@ pub enum Meter {
     Procfs,
     /// A SCHED_IDLE thread that uses and counts the remaining CPU time, so that the CPU is never idle
     Soaker,
+}
+
+impl Meter {
+    /// Converts the preference into that of the host's CPU meters.
+    pub fn preference(self) -> netcliff_host::cpu::Preference {
+        use netcliff_host::cpu::{Method, Preference};
+        match self {
+            Self::Best => Preference::Best,
+            Self::Ebpf => Preference::Only(Method::Ebpf),
+            Self::Procfs => Preference::Only(Method::Procfs),
+            Self::Soaker => Preference::Only(Method::Soaker),
+        }
+    }
 }
 
 /// Reads `best`, `ebpf` or `procfs`. Refuses the soaker, because it changes the CPU time that it measures.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{NearEnd, find_of};
-use netcliff_find::{CheckSetup, Elsewhere, FindError, FindOptions, Settings, check, find};
+use netcliff_find::{CheckSetup, FindError, FindOptions, check, find};
 use netcliff_host::cpu::{self, Preference};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
@@ -22,7 +22,7 @@ use netcliff_packets::transmit::Method;
 use netcliff_report as report;
 use netcliff_report::format::{Unit, quantity};
 use netcliff_trial::bench::Bench;
-use netcliff_trial::rig::{BetweenOptions, Place, Rig, RigError, RigOptions, Sending, SharedCarrier};
+use netcliff_trial::rig::{BetweenOptions, Rig, RigError, Sending, SharedCarrier};
 use netcliff_trial::wire_bench::WireBench;
 
 use super::far::{FIND_S, FarSession, Guest};
@@ -31,7 +31,7 @@ use super::{
     data_dir, enter_user_namespace, open_store, refuse_low_rate, refuse_name, refuse_unwritable_files, stop_on_signal,
     warn_of_load, write, write_temporary, write_told,
 };
-use crate::args::{FindArgs, SendFrames, StoreArgs, Testbed};
+use crate::args::{FindArgs, StoreArgs, Testbed};
 use crate::live;
 use crate::output;
 use crate::progress::Progress;
@@ -212,22 +212,18 @@ impl Hosts {
     }
 }
 
-/// The method of sending the load between two hosts.
+/// How the load is sent between two hosts; refuses what a method cannot do.
 fn sending(args: &FindArgs) -> anyhow::Result<Sending> {
-    let queues = args.queues.unwrap_or(1);
-    let method = match args.send_by {
-        SendFrames::Packet => None,
-        SendFrames::Xdp => Some(Method::Xdp { zero_copy: None }),
-        SendFrames::Socket => Some(Method::Socket),
-    };
-    if method == Some(Method::Socket) && (queues > 1 || args.vlan.is_some()) {
+    let sending = args.sending();
+    let queues = sending.queues;
+    if sending.method == Some(Method::Socket) && (queues > 1 || sending.vlan.is_some()) {
         let what = if queues > 1 { format!("--queues {queues}") } else { "--vlan".to_owned() };
         return Err(output::usage(format!(
             "{what} takes frames that netcliff makes itself: leave --send-by socket out, or give --send-by xdp"
         )));
     }
     refuse_low_rate(args.max_rate)?;
-    Ok(Sending { most_pps: args.max_rate, queues, method, vlan: args.vlan })
+    Ok(sending)
 }
 
 /// The options of the requested guest. `None` if no guest is requested.
@@ -271,28 +267,14 @@ fn options(
     capture: Option<&Arc<Capture>>,
     between: Option<BetweenOptions>,
 ) -> FindOptions {
-    FindOptions {
-        settings: Settings {
-            frame_bytes: capture.map_or(args.size, |capture| Replay::of(capture).mean_bytes() as u32),
-            ..args.settings()
-        },
-        capture: capture.cloned(),
-        idle: args.idle,
-        cpu: args.cpu_meter.preference(),
-        rig: RigOptions {
-            place: match args.testbed {
-                // A guest's tap is in its own namespace.
-                Testbed::Vm(_) => Place::Netns,
-                Testbed::Here(place) => place,
-            },
-            sender_cpu: args.sender_cpu,
-            host_cpu: args.host_cpu,
-            between,
-            ..RigOptions::default()
-        },
-        checks: checks.to_vec(),
-        engines: Elsewhere::default(),
+    let mut options = args.options();
+    if let Some(capture) = capture {
+        options.settings.frame_bytes = Replay::of(capture).mean_bytes() as u32;
     }
+    options.capture = capture.cloned();
+    options.rig.between = between;
+    options.checks = checks.to_vec();
+    options
 }
 
 /// A CPU that does not exist, an invalid goal, or a check without its device is the user's mistake. Any other error is

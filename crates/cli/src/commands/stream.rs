@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use netcliff_core::stream::{StreamReport, StreamWarning};
-use netcliff_host::cpu::{Method as CpuMethod, Preference};
 use netcliff_packets::thread;
 use netcliff_report as report;
 use netcliff_report::terminal::live::StreamLines;
@@ -29,7 +28,7 @@ use super::{
     stop_on_signal,
 };
 use crate::args::{
-    Carrier, Cpus, FarArgs, Meter, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way,
+    Carrier, Cpus, FarArgs, PacedBy, PathName, ProbeBy, ReceiveName, StoreArgs, StreamArgs, Testbed, Way,
 };
 use crate::live;
 use crate::output;
@@ -292,12 +291,7 @@ fn options(args: &StreamArgs, stop: Arc<AtomicBool>) -> anyhow::Result<StreamOpt
         time_s: args.time,
         bytes: args.bytes,
         link_bps: args.link,
-        cpu: match args.cpu_meter {
-            Meter::Best => Preference::Best,
-            Meter::Ebpf => Preference::Only(CpuMethod::Ebpf),
-            Meter::Procfs => Preference::Only(CpuMethod::Procfs),
-            Meter::Soaker => Preference::Only(CpuMethod::Soaker),
-        },
+        cpu: args.cpu_meter.preference(),
         probe: args.probe.map(|by| ProbeOptions {
             transport: match by {
                 ProbeBy::Udp => ProbeTransport::Udp,
