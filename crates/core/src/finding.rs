@@ -1,4 +1,5 @@
-//! [`Finding`]: the result of `netcliff find`: a host's cliff predicted, simulated and measured.
+//! [`Finding`]: the result of `netcliff find`: a host's cliff predicted, simulated and measured. [`Settings`]: what it
+//! measures, and how precisely.
 
 mod anew;
 mod disturbance;

@@ -18,7 +18,7 @@
 //! | [`inspection`] | facts about a host, and its probable problems |
 //! | [`tuning`] | proposals of `netcliff tune` |
 //! | [`roofline`] | [`Roofline`]: the page of `netcliff limits` |
-//! | [`finding`] | [`Finding`]: the result of `netcliff find` |
+//! | [`finding`] | [`finding::Settings`] and [`Finding`]: what `netcliff find` measures, and its result |
 //! | [`drops`], [`filter`] | result of `netcliff drops` for an interval; expressions that select packets |
 //! | [`learned`] | [`Learned`]: costs and cliff of a host, observed under its normal traffic |
 //! | [`profile`] | [`Profile`]: CPU time of a packet by stage |

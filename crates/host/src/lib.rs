@@ -39,7 +39,7 @@
 //! other host. The NIC's wire is a tap in an anonymous namespace. QEMU gets its initramfs, tap and sockets as
 //! descriptors and dies with the thread that started it, so no file, interface or namespace with a name remains.
 //! Experiments with `[[device]]` (`cli::commands::run::device`) and `advise --try` send such a guest settings, and
-//! loads that one run of `find` then measures (`FindOptions::check_loads_pps`). `scheme::Gap` describes where QEMU's
+//! loads that one run of `find` then measures (`Settings::check_loads_pps`). `scheme::Gap` describes where QEMU's
 //! NICs differ from Intel's (`sim::schemes::linux::gaps`; the slow reference simulator, `sim::referee`, does not model
 //! it); `host::nic::scheme` decides which of these differences a guest's NIC has, by the version in the name of QEMU's
 //! machine.

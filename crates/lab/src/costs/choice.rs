@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use netcliff_core::finding::Settings;
 use netcliff_core::{Arrivals, Finding, FrameSizes, units};
 
 use super::Found;
@@ -10,10 +11,6 @@ use crate::store::{RunSummary, Store, StoreError};
 
 /// Key of the store's setting that contains the named run.
 const CALIBRATION: &str = "calibration";
-/// Standard settings of `find`: frame size (bytes), SO_RCVBUF (bytes) and the loss that defines the cliff.
-const FRAME_BYTES: u32 = 64;
-const SOCKET_BUFFER_BYTES: u64 = 1 << 20;
-const LOSS: f64 = 1e-4;
 /// A run is not used if more than this share of its trials are void.
 const MOSTLY: f64 = 0.5;
 
@@ -47,20 +44,20 @@ pub fn unfit(finding: &Finding, cpu: &str) -> Option<String> {
 
 /// The settings that differ from the standard ones, as options. `None` if none differ.
 pub fn unusual(finding: &Finding) -> Option<String> {
-    let setup = &finding.setup;
+    let (setup, usual) = (&finding.setup, Settings::default());
     let mut options = Vec::new();
     match &setup.traffic.size {
-        FrameSizes::Fixed(FRAME_BYTES) => {}
+        FrameSizes::Fixed(bytes) if *bytes == usual.frame_bytes => {}
         FrameSizes::Fixed(bytes) => options.push(format!("--size {bytes}B")),
         _ => options.push("frames of several sizes".to_owned()),
     }
-    if setup.traffic.arrivals != Arrivals::Poisson {
+    if setup.traffic.arrivals != Arrivals::from(usual.arrivals) {
         options.push(format!("arrivals {}", setup.traffic.arrivals));
     }
-    if setup.socket_buffer_bytes != SOCKET_BUFFER_BYTES {
+    if setup.socket_buffer_bytes != usual.receive_buffer_bytes {
         options.push(format!("--socket-buffer {}", setup.socket_buffer_bytes));
     }
-    if finding.loss_target != LOSS {
+    if finding.loss_target != usual.loss {
         options.push(format!("--loss {}", finding.loss_target));
     }
     (!options.is_empty()).then(|| format!("it was made with {}", options.join(", ")))
