@@ -8,14 +8,15 @@ mod parameter;
 mod text;
 
 use crate::bounds;
-use crate::error::Invalid;
+use crate::error::{Invalid, ParseError};
 use crate::host::Host;
+use crate::params::Params;
 
 pub use parameter::{Parameter, Unit};
 
 pub(crate) use text::written;
 
-use parameter::{Count, Flag, Kind, Name, Number, Rate, Time};
+use parameter::{Count, Flag, Kind, Name, Number, Pairs, Parameters, Rate, Time};
 
 /// Defaults of Salah, El-Badawi and Khalid (2007): T_poll = 20 us, Q = 3.
 const PERIOD_S: f64 = 20e-6;
@@ -293,35 +294,160 @@ pub struct Dim {
 }
 }
 
+// For the schemes whose parameters are in `Scheme` itself.
+parameter::parameters! {
+#[derive(Debug)]
+struct Interrupt {
+    /// True: a packet dropped at a full ring also raises an interrupt (as in the paper, and the default; throughput
+    /// falls towards zero).
+    pub drops_interrupt: bool = true => Flag("drops_interrupt", always),
+}
+}
+parameter::parameters! {
+#[derive(Debug)]
+struct DisableEnable {
+    /// True: mask, handler and first packet are one exponential stage (the paper's chain).
+    pub merged: bool = false => Flag("merged", always),
+}
+}
+parameter::parameters! {
+#[derive(Debug)]
+struct Polled {
+    /// T_poll: time between polls (s).
+    pub period_s: f64 = PERIOD_S => Time("period", always),
+    /// Q: most packets per poll.
+    pub quota: u64 = QUOTA => Count("quota", always),
+}
+}
+
+/// A scheme's name, and the functions that read and describe it.
+struct Named {
+    name: &'static str,
+    read: fn(&mut Params<'_>) -> Result<Scheme, ParseError>,
+    described: fn() -> Vec<Parameter>,
+}
+
+/// The row of a scheme: its name, the struct of its parameters, and the variant made of that struct.
+macro_rules! named {
+    ($name:literal, $own:ty, $variant:expr) => {
+        Named { name: $name, read: |params| <$own>::read(params).map($variant), described: <$own>::described }
+    };
+}
+
+const SCHEMES: [Named; 11] = [
+    Named { name: "ideal", read: |_| Ok(Scheme::Ideal), described: Vec::new },
+    named!("interrupt", Interrupt, |own| Scheme::Interrupt { drops_interrupt: own.drops_interrupt }),
+    named!("disable-enable", DisableEnable, |own| Scheme::DisableEnable { merged: own.merged }),
+    named!("polling", Polled, |own| Scheme::Polling { period_s: own.period_s, quota: own.quota }),
+    named!("napi-2007", Napi2007, Scheme::Napi2007),
+    named!("freebsd-polling", FreebsdPolling, Scheme::FreebsdPolling),
+    named!("soft-timers", SoftTimers, Scheme::SoftTimers),
+    named!("napi", Napi, Scheme::Napi),
+    named!("coalesce", Coalesce, Scheme::Coalesce),
+    named!("hybrid", Hybrid, Scheme::Hybrid),
+    named!("dim", Dim, Scheme::Dim),
+];
+
+/// What a scheme is, besides its parameters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Properties {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Period (s) and quota (packets) of polls by a timer; `None` if no timer polls.
+    pub polls: Option<(f64, u64)>,
+    /// False: the NIC never interrupts.
+    pub interrupts: bool,
+    /// Why no Linux setting makes a device work by it, as a part of a sentence; `None` if settings do.
+    pub not_on_linux: Option<&'static str>,
+    /// Why the model has no solution, as a part of a sentence; `None` if it has one.
+    pub unsolved: Option<&'static str>,
+}
+
 impl Scheme {
+    /// What the scheme is: one row each.
+    pub fn properties(&self) -> Properties {
+        let by = |name| Properties { name, polls: None, interrupts: true, not_on_linux: None, unsolved: None };
+        let polled = |name, period_s, quota| Properties {
+            polls: Some((period_s, quota)),
+            not_on_linux: Some(
+                "no driver polls by a timer alone: napi with defer_hard_irqs and gro_flush_timeout comes closest",
+            ),
+            ..by(name)
+        };
+        match *self {
+            Self::Ideal => Properties {
+                interrupts: false,
+                not_on_linux: Some("no host works without interrupts that cost time"),
+                ..by("ideal")
+            },
+            Self::Interrupt { .. } => Properties {
+                not_on_linux: Some("Linux masks the interrupt while it polls: napi comes closest"),
+                ..by("interrupt")
+            },
+            Self::DisableEnable { .. } => Properties {
+                not_on_linux: Some(
+                    "no Linux setting makes NAPI work as disable-enable does; the scheme napi comes closest",
+                ),
+                ..by("disable-enable")
+            },
+            Self::Polling { period_s, quota } => Properties { interrupts: false, ..polled("polling", period_s, quota) },
+            Self::Napi2007(own) => polled("napi-2007", own.period_s, own.quota),
+            Self::FreebsdPolling(own) => Properties {
+                interrupts: false,
+                not_on_linux: Some("it is FreeBSD's (kern.polling): napi comes closest"),
+                unsolved: Some("its quota adapts to the time of every cycle"),
+                ..polled("freebsd-polling", own.period_s, own.burst_max)
+            },
+            Self::SoftTimers(own) => Properties {
+                interrupts: false,
+                unsolved: Some("its polls come at random after they are due"),
+                ..polled("soft-timers", own.period_s, own.quota)
+            },
+            Self::Napi(_) => by("napi"),
+            Self::Coalesce(_) => by("coalesce"),
+            Self::Hybrid(ref own) => polled("hybrid", own.period_s, own.quota),
+            Self::Dim(_) => by("dim"),
+        }
+    }
+
     /// The scheme's name on the command line.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Ideal => "ideal",
-            Self::Interrupt { .. } => "interrupt",
-            Self::DisableEnable { .. } => "disable-enable",
-            Self::Polling { .. } => "polling",
-            Self::Napi2007(_) => "napi-2007",
-            Self::FreebsdPolling(_) => "freebsd-polling",
-            Self::SoftTimers(_) => "soft-timers",
-            Self::Napi(_) => "napi",
-            Self::Coalesce(_) => "coalesce",
-            Self::Hybrid(_) => "hybrid",
-            Self::Dim(_) => "dim",
+        self.properties().name
+    }
+
+    /// Its parameters as they are printed.
+    fn pairs(&self) -> Pairs {
+        match *self {
+            Self::Ideal => Pairs::new(),
+            Self::Interrupt { drops_interrupt } => Interrupt { drops_interrupt }.pairs(),
+            Self::DisableEnable { merged } => DisableEnable { merged }.pairs(),
+            Self::Polling { period_s, quota } => Polled { period_s, quota }.pairs(),
+            Self::Napi2007(polled) => polled.pairs(),
+            Self::FreebsdPolling(polling) => polling.pairs(),
+            Self::SoftTimers(soft) => soft.pairs(),
+            Self::Napi(ref napi) => napi.pairs(),
+            Self::Coalesce(ref coalesce) => coalesce.pairs(),
+            Self::Hybrid(ref hybrid) => hybrid.pairs(),
+            Self::Dim(dim) => dim.pairs(),
         }
     }
 
     /// Checks the parameters' ranges, alone and together with `host`.
     pub fn validate(&self, host: &Host) -> Result<(), Invalid> {
+        if let Some((period_s, quota)) = self.properties().polls {
+            poll_range(host, period_s, quota)?;
+        }
         match self {
-            Self::Ideal | Self::Interrupt { .. } | Self::DisableEnable { .. } => Ok(()),
-            Self::Polling { period_s, quota } => poll_range(host, *period_s, *quota),
-            Self::Napi2007(polled) => poll_range(host, polled.period_s, polled.quota),
-            Self::FreebsdPolling(polling) => polling.validate(host),
-            Self::SoftTimers(soft) => soft.validate(host),
+            Self::Ideal
+            | Self::Interrupt { .. }
+            | Self::DisableEnable { .. }
+            | Self::Polling { .. }
+            | Self::Napi2007(_) => Ok(()),
+            Self::FreebsdPolling(polling) => polling.validate(),
+            Self::SoftTimers(soft) => soft.validate(),
             Self::Napi(napi) => napi.validate(host),
             Self::Coalesce(coalesce) => coalesce.validate(host),
-            Self::Hybrid(hybrid) => hybrid.validate(host),
+            Self::Hybrid(hybrid) => hybrid.validate(),
             Self::Dim(dim) if dim.start > 4 => {
                 Err(Invalid::new("dim start", dim.start, "must be a profile index from 0 to 4"))
             }
@@ -349,8 +475,7 @@ impl FreebsdPolling {
         (100.0 * self.user_frac).round() as u64
     }
 
-    fn validate(&self, host: &Host) -> Result<(), Invalid> {
-        poll_range(host, self.period_s, self.burst_max)?;
+    fn validate(&self) -> Result<(), Invalid> {
         let percent = 100.0 * self.user_frac;
         if !(0.0..=99.0).contains(&percent) || (percent - percent.round()).abs() > 1e-9 {
             let value = crate::units::print_share(self.user_frac);
@@ -361,8 +486,7 @@ impl FreebsdPolling {
 }
 
 impl SoftTimers {
-    fn validate(&self, host: &Host) -> Result<(), Invalid> {
-        poll_range(host, self.period_s, self.quota)?;
+    fn validate(&self) -> Result<(), Invalid> {
         bounds::time_or_none("trigger", self.trigger_s)?;
         bounds::time("backup", self.backup_s)?;
         if self.backup_s < self.period_s {
@@ -500,8 +624,7 @@ impl Coalesce {
 }
 
 impl Hybrid {
-    fn validate(&self, host: &Host) -> Result<(), Invalid> {
-        poll_range(host, self.period_s, self.quota)?;
+    fn validate(&self) -> Result<(), Invalid> {
         if !(self.ewma > 0.0 && self.ewma <= 1.0) {
             return Err(Invalid::new("ewma", self.ewma, "must be above 0 and at most 1"));
         }

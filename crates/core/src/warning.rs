@@ -24,14 +24,9 @@ impl Point {
 pub fn warnings(host: &Host, scheme: &Scheme, traffic: &Traffic, offered_pps: Option<f64>) -> Vec<Note> {
     let service_s = host.mean_service_s(&traffic.size);
     let mut found = match scheme {
-        Scheme::Polling { period_s, quota } => polled(host, service_s, *period_s, *quota),
-        Scheme::Napi2007(napi) => polled(host, service_s, napi.period_s, napi.quota),
-        Scheme::FreebsdPolling(own) => polled(host, service_s, own.period_s, own.burst_max),
-        Scheme::SoftTimers(own) => polled(host, service_s, own.period_s, own.quota),
-        Scheme::Hybrid(hybrid) => polled(host, service_s, hybrid.period_s, hybrid.quota),
         Scheme::Napi(napi) => linux(host, napi),
         Scheme::Coalesce(coalesce) => coalesced(host, coalesce, offered_pps),
-        Scheme::Ideal | Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } | Scheme::Dim(_) => Vec::new(),
+        other => other.properties().polls.map_or_else(Vec::new, |polls| polled(host, service_s, polls)),
     };
     found.extend(measured(host, service_s));
     let assumed = Preset::named(&host.name).and_then(|preset| preset.assumed);
@@ -51,7 +46,7 @@ pub fn warnings(host: &Host, scheme: &Scheme, traffic: &Traffic, offered_pps: Op
     found.into_iter().map(Note::Warning).collect()
 }
 
-fn polled(host: &Host, service_s: f64, period_s: f64, quota: u64) -> Vec<Warning> {
+fn polled(host: &Host, service_s: f64, (period_s, quota): (f64, u64)) -> Vec<Warning> {
     let mut found = Vec::new();
     if period_s < service_s {
         found.push(Warning::ShortPeriod(period_s, service_s));
@@ -141,9 +136,7 @@ mod tests {
 
     #[test]
     fn sound_points_have_none() {
-        for scheme in
-            ["ideal", "interrupt", "polling", "napi-2007", "napi", "coalesce:frames=8,usecs=50us", "hybrid", "dim"]
-        {
+        for scheme in Scheme::names().into_iter().chain(["coalesce:frames=8,usecs=50us"]) {
             assert_eq!(warnings(scheme, 1024), [] as [Note; 0], "{scheme}");
         }
     }

@@ -1,7 +1,7 @@
 //! Computes an [`Outcome`] from counts: every figure is a ratio of sums over the replications, with its t interval.
 
 use netcliff_core::math;
-use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Scheme, Transmitted};
+use netcliff_core::{ApplicationOutcome, CpuShares, Figure, Latency, Loss, Outcome, Point, Transmitted};
 
 use crate::batch::Batch;
 use crate::clock::Clock;
@@ -168,12 +168,11 @@ pub(crate) fn outcome(point: &Point, batch: &Batch, clock: Clock, confidence: f6
         0 => unseen(sum(batch, |counts| counts.at) as f64, confidence).map(|found| found.scaled(per_s)),
         _ => per_time(&|counts| above(counts) as f64),
     };
-    let interrupts = match point.scheme {
-        // These schemes have no interrupts, so the interval has width 0.
-        Scheme::Ideal | Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => {
-            per_time(&|counts| counts.interrupts as f64)
-        }
-        _ => rate(|counts| counts.interrupts),
+    // Without interrupts, the interval has width 0.
+    let interrupts = if point.scheme.properties().interrupts {
+        rate(|counts| counts.interrupts)
+    } else {
+        per_time(&|counts| counts.interrupts as f64)
     };
     let polled = batch.replications.iter().any(|replication| replication.counts.polls > 0);
     let application = point.host.application_s.is_some();

@@ -6,9 +6,7 @@ fn parse(text: &str) -> Scheme {
 
 #[test]
 fn every_scheme_round_trips_through_its_text() {
-    for text in [
-        "ideal",
-        "interrupt",
+    let texts = [
         "interrupt:drops_interrupt=false",
         "disable-enable:merged=true",
         "polling:period=20us,quota=3",
@@ -23,7 +21,8 @@ fn every_scheme_round_trips_through_its_text() {
         "soft-timers:period=40us,quota=5,trigger=0s,backup=400us,cost=25%",
         "hybrid:up=120kpps,down=110kpps,ewma=0.25",
         "dim:profile=cqe,start=0",
-    ] {
+    ];
+    for text in Scheme::names().into_iter().chain(texts) {
         let scheme = parse(text);
         assert_eq!(parse(&scheme.to_string()), scheme, "{text} -> {scheme}");
         let json = serde_json::to_string(&scheme).unwrap();

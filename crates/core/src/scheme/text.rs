@@ -1,88 +1,9 @@
 //! Schemes as text.
 
-use super::parameter::{self, Count, Flag, Kind, Pairs, Parameter, Parameters, Time};
-use super::{
-    Coalesce, Dim, DimProfile, FreebsdPolling, Gap, Hybrid, Napi, Napi2007, PERIOD_S, QUOTA, Quirk, Scheme, SoftTimers,
-};
+use super::parameter::{Pairs, Parameter};
+use super::{DimProfile, Gap, Quirk, SCHEMES, Scheme};
 use crate::error::ParseError;
 use crate::params::{self, Params};
-
-// For the schemes whose parameters are in `Scheme` itself.
-parameter::parameters! {
-#[derive(Debug)]
-struct Interrupt {
-    /// True: a packet dropped at a full ring also raises an interrupt (as in the paper, and the default; throughput
-    /// falls towards zero).
-    pub drops_interrupt: bool = true => Flag("drops_interrupt", always),
-}
-}
-parameter::parameters! {
-#[derive(Debug)]
-struct DisableEnable {
-    /// True: mask, handler and first packet are one exponential stage (the paper's chain).
-    pub merged: bool = false => Flag("merged", always),
-}
-}
-parameter::parameters! {
-#[derive(Debug)]
-struct Polled {
-    /// T_poll: time between polls (s).
-    pub period_s: f64 = PERIOD_S => Time("period", always),
-    /// Q: most packets per poll.
-    pub quota: u64 = QUOTA => Count("quota", always),
-}
-}
-
-/// A scheme's name, and the functions that read and describe it.
-struct Named {
-    name: &'static str,
-    read: fn(&mut Params<'_>) -> Result<Scheme, ParseError>,
-    described: fn() -> Vec<Parameter>,
-}
-
-const SCHEMES: [Named; 11] = [
-    Named { name: "ideal", read: |_| Ok(Scheme::Ideal), described: Vec::new },
-    Named {
-        name: "interrupt",
-        read: |params| {
-            Interrupt::read(params).map(|Interrupt { drops_interrupt }| Scheme::Interrupt { drops_interrupt })
-        },
-        described: Interrupt::described,
-    },
-    Named {
-        name: "disable-enable",
-        read: |params| DisableEnable::read(params).map(|DisableEnable { merged }| Scheme::DisableEnable { merged }),
-        described: DisableEnable::described,
-    },
-    Named {
-        name: "polling",
-        read: |params| Polled::read(params).map(|Polled { period_s, quota }| Scheme::Polling { period_s, quota }),
-        described: Polled::described,
-    },
-    Named {
-        name: "napi-2007",
-        read: |params| Napi2007::read(params).map(Scheme::Napi2007),
-        described: Napi2007::described,
-    },
-    Named {
-        name: "freebsd-polling",
-        read: |params| FreebsdPolling::read(params).map(Scheme::FreebsdPolling),
-        described: FreebsdPolling::described,
-    },
-    Named {
-        name: "soft-timers",
-        read: |params| SoftTimers::read(params).map(Scheme::SoftTimers),
-        described: SoftTimers::described,
-    },
-    Named { name: "napi", read: |params| Napi::read(params).map(Scheme::Napi), described: Napi::described },
-    Named {
-        name: "coalesce",
-        read: |params| Coalesce::read(params).map(Scheme::Coalesce),
-        described: Coalesce::described,
-    },
-    Named { name: "hybrid", read: |params| Hybrid::read(params).map(Scheme::Hybrid), described: Hybrid::described },
-    Named { name: "dim", read: |params| Dim::read(params).map(Scheme::Dim), described: Dim::described },
-];
 
 impl Scheme {
     /// The names of all schemes.
@@ -149,23 +70,6 @@ impl Scheme {
         }
         params.finish()?;
         Ok(scheme)
-    }
-
-    /// Its parameters as they are printed.
-    fn pairs(&self) -> Pairs {
-        match *self {
-            Self::Ideal => Pairs::new(),
-            Self::Interrupt { drops_interrupt } => Interrupt { drops_interrupt }.pairs(),
-            Self::DisableEnable { merged } => DisableEnable { merged }.pairs(),
-            Self::Polling { period_s, quota } => Polled { period_s, quota }.pairs(),
-            Self::Napi2007(polled) => polled.pairs(),
-            Self::FreebsdPolling(polling) => polling.pairs(),
-            Self::SoftTimers(soft) => soft.pairs(),
-            Self::Napi(ref napi) => napi.pairs(),
-            Self::Coalesce(ref coalesce) => coalesce.pairs(),
-            Self::Hybrid(ref hybrid) => hybrid.pairs(),
-            Self::Dim(dim) => dim.pairs(),
-        }
     }
 }
 

@@ -16,8 +16,7 @@ const WEIGHTS: [u64; 4] = [4, 16, 64, 256];
 const DEFERRED_S: [f64; 4] = [10e-6, 20e-6, 50e-6, 200e-6];
 
 /// All schemes with a grid of parameters that suits the host's protocol time at this frame size. Omitted are `ideal`,
-/// which no host has, and the schemes of other systems (`freebsd-polling`, `soft-timers`). All returned schemes are
-/// valid for `host`.
+/// which no host has, and schemes that the model does not solve. All returned schemes are valid for `host`.
 pub fn candidates(host: &Host, traffic: &Traffic) -> Vec<Scheme> {
     let service_s = host.mean_service_s(&traffic.size);
     let mut all = vec![Scheme::Interrupt { drops_interrupt: true }, Scheme::DisableEnable { merged: false }];

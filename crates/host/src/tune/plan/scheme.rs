@@ -49,22 +49,7 @@ pub fn steps(scheme: &Scheme, device: Device<'_>) -> Result<Vec<Step>, String> {
         Scheme::Napi(napi) => draft.napi(napi)?,
         Scheme::Coalesce(coalesce) => draft.coalesce(coalesce)?,
         Scheme::Dim(dim) => draft.dim(*dim)?,
-        Scheme::Ideal => return Err("no host works without interrupts that cost time".to_owned()),
-        Scheme::Interrupt { .. } => {
-            return Err("Linux masks the interrupt while it polls: napi comes closest".to_owned());
-        }
-        Scheme::DisableEnable { .. } => {
-            return Err(
-                "no Linux setting makes NAPI work as disable-enable does; the scheme napi comes closest".to_owned()
-            );
-        }
-        Scheme::FreebsdPolling(_) => return Err("it is FreeBSD's (kern.polling): napi comes closest".to_owned()),
-        Scheme::Polling { .. } | Scheme::Napi2007 { .. } | Scheme::SoftTimers(_) | Scheme::Hybrid(_) => {
-            return Err(
-                "no driver polls by a timer alone: napi with defer_hard_irqs and gro_flush_timeout comes closest"
-                    .to_owned(),
-            );
-        }
+        other => return Err(other.properties().not_on_linux.unwrap_or("no Linux setting is known for it").to_owned()),
     }
     Ok(draft.steps)
 }
