@@ -232,7 +232,7 @@ impl ModelEngine {
             let ring = match (source, &pauses) {
                 (_, Some(pauses)) => paused::solve(scheme, work, pauses),
                 (Some(source), None) => mmpp::solve(scheme, work, source),
-                (None, None) => schemes::solve(scheme, self.fidelity, work),
+                (None, None) => schemes::solve(scheme, self.fidelity, &host.service, work),
             };
             ring.map_err(unsupported)
         };
@@ -270,8 +270,7 @@ impl ModelEngine {
             exact = false;
             outcome.notes.push(Note::NoGroBatch);
         }
-        if host.interrupt_latency_s > 0.0 && !matches!(scheme, Scheme::Ideal | Scheme::Polling { .. } | Scheme::Napi(_))
-        {
+        if host.interrupt_latency_s > 0.0 && scheme.properties().interrupts && !matches!(scheme, Scheme::Napi(_)) {
             exact = false;
             outcome.notes.push(Note::NoInterruptLatency);
         }

@@ -1,7 +1,7 @@
 //! Estimates the memory and time of a solution before it starts. A solution that needs more than a user would wait for
 //! is refused with a reason.
 
-use netcliff_core::{Scheme, units};
+use netcliff_core::units;
 
 use super::Work;
 use super::gathered::Gathering;
@@ -14,18 +14,18 @@ const MOST_ADDITIONS: f64 = 5e9;
 /// Longest mean wait for an interrupt that is accepted (s).
 const LONGEST_WAIT_S: f64 = netcliff_core::bounds::LONGEST_S;
 
-/// Checks that an M/G/1/K with services of this `mean_load` (in interarrival times) can be solved in acceptable memory
-/// and time. The error is the reason why not.
-pub fn mg1k(scheme: &Scheme, work: &Work, mean_load: f64) -> Result<(), String> {
+/// Checks that the M/G/1/K of the scheme with this name can be solved in acceptable memory and time. The error is the
+/// reason why not.
+pub fn mg1k(scheme: &str, work: &Work) -> Result<(), String> {
     if work.places > MOST_PLACES {
         return Err(format!(
-            "{} keeps a dozen numbers a slot: a ring of {} needs more memory than the {MOST_PLACES} it is solved with; use \
+            "{scheme} keeps a dozen numbers a slot: a ring of {} needs more memory than the {MOST_PLACES} it is solved with; use \
              a smaller ring, or the simulator",
-            scheme.name(),
             work.places
         ));
     }
     let places = work.places as f64;
+    let mean_load = work.arrival_pps * work.service_s;
     let width = match &work.shape {
         TimeShape::Exponential | TimeShape::Hyperexponential(_) if work.mixture.len() <= 4 => 1.0,
         // Poisson tails become zero at this distance above their mean.

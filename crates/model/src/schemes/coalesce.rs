@@ -56,6 +56,7 @@ fn effective_timers(coalesce: &Coalesce) -> bool {
 /// Solves the scheme.
 pub fn solve(work: &Work, coalesce: &Coalesce, fidelity: Fidelity) -> Result<Ring, String> {
     if coalesce.masked {
+        afford::mg1k("coalesce", work)?;
         let gathering = Gathering::of(coalesce).ok_or("masked coalescing with a packet timer or a gap")?;
         afford::gathering(work, gathering)?;
         return Ok(gathered::solve(work, gathering, work.mask_s + work.interrupt_s));

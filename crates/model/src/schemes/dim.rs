@@ -12,14 +12,15 @@ use netcliff_core::net_dim::{self, PROFILES};
 use netcliff_core::note::Note;
 use netcliff_core::{Dim, DimProfile};
 
-use super::Work;
 use super::gathered::{self, Gathering};
+use super::{Work, afford};
 use crate::answer::{Ring, Shares};
 use crate::bounds;
 use cycle::Cycle;
 
 /// Solves the scheme.
-pub fn solve(work: &Work, dim: Dim) -> Ring {
+pub fn solve(work: &Work, dim: Dim) -> Result<Ring, String> {
+    afford::mg1k("dim", work)?;
     let work = &Work { quantiles: false, ..work.clone() };
     let interrupt_s = work.mask_s + work.interrupt_s;
     let parts: [(Ring, Cycle); PROFILES] = std::array::from_fn(|index| {
@@ -34,7 +35,7 @@ pub fn solve(work: &Work, dim: Dim) -> Ring {
         (ring, cycle)
     });
     let shares = walk::time_shares(&parts.each_ref().map(|(_, cycle)| *cycle), dim.start as usize, work.frame_bytes);
-    mixed(work, &parts.map(|(ring, _)| ring), &shares)
+    Ok(mixed(work, &parts.map(|(ring, _)| ring), &shares))
 }
 
 /// Averages the figures of all profiles, weighted by each profile's share of the time.

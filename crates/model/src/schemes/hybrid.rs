@@ -33,19 +33,19 @@ pub fn supported(hybrid: &Hybrid, fidelity: Fidelity, service: &Service) -> Resu
 }
 
 /// Solves both parts, each for its share of the time.
-pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity) -> Result<Ring, String> {
+pub fn solve(work: &Work, hybrid: &Hybrid, fidelity: Fidelity, service: &Service) -> Result<Ring, String> {
     let up_pps = hybrid.up_pps.unwrap_or_else(|| switching::saturation(work.service_s, work.interrupt_s));
     let down_pps = hybrid.down_pps.unwrap_or_else(|| switching::down_of(up_pps));
     let rule = Rule { up_pps, down_pps, weight: hybrid.ewma };
     let [quiet, busy] = parts(hybrid);
     // If no sample of disable-enable can reach `up`, polling never runs and need not be solved.
-    let quiet = super::solve(&quiet, fidelity, work)?;
+    let quiet = super::solve(&quiet, fidelity, service, work)?;
     let steady = Part { throughput_pps: quiet.throughput_pps, deviation: deviation(work, &quiet, 1.0) };
     let alone = meter::times(&[steady; 2], Rule { down_pps: 0.0, ..rule }).polling == 0.0;
     let (times, rings) = if alone {
         (Times { polling: 0.0, switches_per_s: 0.0 }, [quiet.clone(), quiet])
     } else {
-        let busy = super::solve(&busy, fidelity, work)?;
+        let busy = super::solve(&busy, fidelity, service, work)?;
         let polled = hybrid.quota as f64 - busy.throughput_pps * hybrid.period_s;
         let other = Part { throughput_pps: busy.throughput_pps, deviation: deviation(work, &busy, polled) };
         let (times, quiet) = drained(work, [steady, other], rule, quiet, &busy);

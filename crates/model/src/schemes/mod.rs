@@ -108,50 +108,86 @@ pub fn takes_mixtures(scheme: &Scheme, fidelity: Fidelity) -> bool {
 
 /// Checks that the scheme is supported at this fidelity; the error is the reason why not.
 pub fn supported(scheme: &Scheme, fidelity: Fidelity, service: &Service) -> Result<(), String> {
-    match scheme {
-        // M/G/1/K with a set-up allows any distribution.
-        Scheme::Ideal => Ok(()),
-        Scheme::DisableEnable { merged: false } if fidelity == Fidelity::Exact => Ok(()),
-        Scheme::Coalesce(coalesce) => coalesce::supported(coalesce, fidelity, service),
-        Scheme::Interrupt { .. } | Scheme::DisableEnable { .. } => exponential_only(scheme, service),
-        Scheme::Polling { .. }
-            if fidelity == Fidelity::Exact && !matches!(service, Service::Deterministic | Service::Exponential) =>
-        {
-            Err(format!(
-                "polling is exact for exponential and for deterministic times only (ticks against service = {service} have \
-                 no small chain): use fidelity paper, another service, or the simulator"
-            ))
-        }
-        Scheme::Polling { .. } => Ok(()),
-        Scheme::Hybrid(hybrid) => hybrid::supported(hybrid, fidelity, service),
-        Scheme::Napi(napi) => {
-            napi::supported(napi, fidelity)?;
-            // With moderation by a NIC, times that are not made of phases are solved as M/G/1/K, which allows any
-            // distribution.
-            if napi.moderation.is_on() { Ok(()) } else { phases_only(scheme, service) }
-        }
-        Scheme::Napi2007 { .. } if fidelity != Fidelity::Exact => {
-            Err("the paper has no formula for the scheme napi-2007: use fidelity exact".to_owned())
-        }
-        Scheme::Napi2007(scheme) if scheme.quota > napi_2007::LARGEST_QUOTA => Err(format!(
-            "napi-2007 is solved for quotas up to {}, not {}: use the simulator",
-            napi_2007::LARGEST_QUOTA,
-            scheme.quota
-        )),
-        Scheme::Napi2007 { .. } => exponential_only(scheme, service),
-        Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => Err(unsolved(scheme)),
-        Scheme::Dim(_) if fidelity != Fidelity::Exact => Err("the papers have no dim: use fidelity exact".to_owned()),
-        Scheme::Dim(_) => Ok(()),
-    }
+    solver(scheme, fidelity, service).map(drop)
 }
 
-/// Reason why only the simulator supports a scheme.
-fn unsolved(scheme: &Scheme) -> String {
-    let why = match scheme {
-        Scheme::FreebsdPolling(_) => "its quota adapts to the time of every cycle",
-        _ => "its polls come at random after they are due",
+/// Solves a scheme; the error is a reason for the user.
+pub fn solve(scheme: &Scheme, fidelity: Fidelity, service: &Service, work: &Work) -> Result<Ring, String> {
+    solver(scheme, fidelity, service)?(work)
+}
+
+/// Solves one scheme.
+type Solver<'a> = Box<dyn Fn(&Work) -> Result<Ring, String> + 'a>;
+
+/// Returns what solves the scheme at this fidelity; the error is the reason why nothing does. One row a scheme.
+fn solver<'a>(scheme: &'a Scheme, fidelity: Fidelity, service: &'a Service) -> Result<Solver<'a>, String> {
+    let is_exact = fidelity == Fidelity::Exact;
+    let solver: Solver<'a> = match scheme {
+        Scheme::Ideal => Box::new(move |work| by_first_frame(scheme, work, 0.0, ideal::solve)),
+        Scheme::Interrupt { drops_interrupt } => {
+            exponential_only(scheme, service)?;
+            Box::new(move |work| match fidelity {
+                Fidelity::Exact => Ok(interrupt::exact(work, *drops_interrupt)),
+                Fidelity::Paper | Fidelity::Printed => Ok(interrupt::paper(work)),
+            })
+        }
+        Scheme::DisableEnable { merged: false } if is_exact => Box::new(move |work| {
+            by_first_frame(scheme, work, work.mask_s + work.interrupt_s, disable_enable::two_stage)
+        }),
+        Scheme::DisableEnable { .. } => {
+            exponential_only(scheme, service)?;
+            Box::new(|work| Ok(disable_enable::merged(work)))
+        }
+        Scheme::Coalesce(own) => {
+            coalesce::supported(own, fidelity, service)?;
+            Box::new(move |work| coalesce::solve(work, own, fidelity))
+        }
+        Scheme::Polling { period_s, quota } => {
+            polling::supported(fidelity, service)?;
+            Box::new(move |work| polling::solve(work, *period_s, *quota, fidelity))
+        }
+        Scheme::Hybrid(own) => {
+            hybrid::supported(own, fidelity, service)?;
+            Box::new(move |work| hybrid::solve(work, own, fidelity, service))
+        }
+        Scheme::Napi(own) => {
+            napi::supported(own, fidelity)?;
+            // With moderation by a NIC, times that are not made of phases are solved as M/G/1/K, which allows any
+            // distribution.
+            if !own.moderation.is_on() {
+                phases_only(scheme, service)?;
+            }
+            Box::new(move |work| napi::solve(work, own))
+        }
+        Scheme::Napi2007(own) => {
+            napi_2007::supported(own, fidelity)?;
+            exponential_only(scheme, service)?;
+            Box::new(move |work| napi_2007::Napi2007::new(work, own).solve())
+        }
+        Scheme::Dim(_) if !is_exact => return Err("the papers have no dim: use fidelity exact".to_owned()),
+        Scheme::Dim(own) => Box::new(move |work| dim::solve(work, *own)),
+        other => {
+            let (name, unsolved) = (other.name(), other.properties().unsolved);
+            let why = unsolved.unwrap_or("it has not been solved");
+            return Err(format!("{name} has no Markov chain here, as {why}: use the simulator, or the scheme polling"));
+        }
     };
-    format!("{} has no Markov chain here, as {why}: use the simulator, or the scheme polling", scheme.name())
+    Ok(solver)
+}
+
+/// Solves a scheme that interrupts for the first frame: by its chain if all times are `exponential`, otherwise as
+/// M/G/1/K with a set-up, which allows any distribution.
+fn by_first_frame(
+    scheme: &Scheme,
+    work: &Work,
+    interrupt_s: f64,
+    exponential: fn(&Work) -> Ring,
+) -> Result<Ring, String> {
+    if work.shape == TimeShape::Exponential && work.mixture.is_empty() {
+        return Ok(exponential(work));
+    }
+    afford::mg1k(scheme.name(), work)?;
+    Ok(gathered::solve(work, Gathering::first_frame(), interrupt_s))
 }
 
 /// Accepts schemes whose times may consist of exponential phases.
@@ -173,45 +209,6 @@ fn exponential_only(scheme: &Scheme, service: &Service) -> Result<(), String> {
         "{} is solved for exponential times only, not for service = {service}; use the simulator",
         scheme.name()
     ))
-}
-
-/// Solves a supported scheme; the error is a reason for the user.
-pub fn solve(scheme: &Scheme, fidelity: Fidelity, work: &Work) -> Result<Ring, String> {
-    let exponential = work.shape == TimeShape::Exponential && work.mixture.is_empty();
-    let load = work.arrival_pps * work.service_s;
-    match (scheme, fidelity) {
-        (Scheme::Ideal | Scheme::DisableEnable { merged: false }, _) if !exponential => {
-            afford::mg1k(scheme, work, load)?;
-        }
-        (Scheme::Coalesce(coalesce), _) if coalesce.masked => afford::mg1k(scheme, work, load)?,
-        (Scheme::Dim(_), _) => afford::mg1k(scheme, work, load)?,
-        (Scheme::Napi(napi), _) if napi.moderation.is_on() => afford::mg1k(scheme, work, load)?,
-        (Scheme::Polling { .. }, Fidelity::Paper | Fidelity::Printed) => {
-            afford::mg1k(scheme, &Work { shape: TimeShape::Deterministic, ..work.clone() }, load)?;
-        }
-        _ => {}
-    }
-    match (scheme, fidelity) {
-        (Scheme::Ideal, _) if !exponential => Ok(gathered::solve(work, Gathering::first_frame(), 0.0)),
-        (Scheme::Ideal, _) => Ok(ideal::solve(work)),
-        (Scheme::Interrupt { .. }, Fidelity::Paper | Fidelity::Printed) => Ok(interrupt::paper(work)),
-        (Scheme::Interrupt { drops_interrupt }, Fidelity::Exact) => Ok(interrupt::exact(work, *drops_interrupt)),
-        (Scheme::DisableEnable { .. }, Fidelity::Paper | Fidelity::Printed)
-        | (Scheme::DisableEnable { merged: true }, _) => Ok(disable_enable::merged(work)),
-        (Scheme::DisableEnable { merged: false }, _) if !exponential => {
-            Ok(gathered::solve(work, Gathering::first_frame(), work.mask_s + work.interrupt_s))
-        }
-        (Scheme::DisableEnable { merged: false }, _) => Ok(disable_enable::two_stage(work)),
-        (Scheme::Coalesce(coalesce), fidelity) => coalesce::solve(work, coalesce, fidelity),
-        (Scheme::Polling { period_s, quota }, Fidelity::Paper) => Ok(polling::paper(work, *period_s, *quota)),
-        (Scheme::Polling { period_s, quota }, Fidelity::Printed) => Ok(polling::printed(work, *period_s, *quota)),
-        (Scheme::Polling { period_s, quota }, Fidelity::Exact) => polling::exact(work, *period_s, *quota),
-        (Scheme::Napi2007(scheme), _) => napi_2007::Napi2007::new(work, scheme).solve(),
-        (Scheme::Hybrid(hybrid), fidelity) => hybrid::solve(work, hybrid, fidelity),
-        (Scheme::Napi(napi), _) => napi::solve(work, napi),
-        (Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_), _) => Err(unsolved(scheme)),
-        (Scheme::Dim(own), _) => Ok(dim::solve(work, *own)),
-    }
 }
 
 /// Returns a scheme with a free-running timer as a chain between its ticks, for exponential times. `None` for other

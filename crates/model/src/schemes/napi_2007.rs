@@ -4,6 +4,7 @@
 //! second time, for "a tick since the start of the poll".
 
 use netcliff_core::Napi2007 as Scheme;
+use netcliff_core::engine::Fidelity;
 
 use super::Work;
 use super::ticks::{Solution, Ticked, Ticks, runs};
@@ -18,7 +19,19 @@ const WAITING: usize = 3;
 const SERVING: usize = 4;
 
 /// Largest quota; larger ones would take minutes.
-pub const LARGEST_QUOTA: u64 = 64;
+const LARGEST_QUOTA: u64 = 64;
+
+/// Checks that the quota and the fidelity are supported; the error is the reason why not.
+pub fn supported(scheme: &Scheme, fidelity: Fidelity) -> Result<(), String> {
+    let quota = scheme.quota;
+    match fidelity {
+        Fidelity::Exact if quota <= LARGEST_QUOTA => Ok(()),
+        Fidelity::Exact => {
+            Err(format!("napi-2007 is solved for quotas up to {LARGEST_QUOTA}, not {quota}: use the simulator"))
+        }
+        _ => Err("the paper has no formula for the scheme napi-2007: use fidelity exact".to_owned()),
+    }
+}
 
 /// The scheme with its arrivals and costs.
 pub struct Napi2007<'a> {

@@ -4,18 +4,42 @@ mod exponential;
 
 pub use exponential::Polling;
 
+use netcliff_core::Service;
+use netcliff_core::engine::Fidelity;
 use netcliff_core::note::Note;
 
-use super::Work;
 use super::ticks::Ticked;
+use super::{Work, afford};
 use crate::answer::{Ring, Shares};
 use crate::queue::arrivals::{ArrivalCounts, TimeShape};
 use crate::queue::banded::Banded;
 use crate::queue::mg1k::{Mg1k, Setup};
 
+/// Checks that these times are supported; the error is the reason why not.
+pub fn supported(fidelity: Fidelity, service: &Service) -> Result<(), String> {
+    if fidelity == Fidelity::Exact && !matches!(service, Service::Deterministic | Service::Exponential) {
+        return Err(format!(
+            "polling is exact for exponential and for deterministic times only (ticks against service = {service} have \
+             no small chain): use fidelity paper, another service, or the simulator"
+        ));
+    }
+    Ok(())
+}
+
+/// Solves the scheme.
+pub fn solve(work: &Work, period_s: f64, quota: u64, fidelity: Fidelity) -> Result<Ring, String> {
+    let by = match fidelity {
+        Fidelity::Exact => return exact(work, period_s, quota),
+        Fidelity::Paper => paper,
+        Fidelity::Printed => printed,
+    };
+    afford::mg1k("polling", &Work { shape: TimeShape::Deterministic, ..work.clone() })?;
+    Ok(by(work, period_s, quota))
+}
+
 /// Solves the paper's M/D/1/B at the polled rate, with two corrections: Q/T_v of eq. (9) is Q/T_poll, and the wait for
 /// a tick in eq. (12) is half a period.
-pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
+fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
     let polled = (quota as f64 / period_s).min(work.service_pps() * (1.0 - work.poll_s / period_s));
     let queue = md1b(work, polled);
     let queued_s = (queue.mean_present / queue.throughput - 1.0 / polled).max(0.0);
@@ -25,7 +49,7 @@ pub fn paper(work: &Work, period_s: f64, quota: u64) -> Ring {
 }
 
 /// Eq. (9) to (12) as printed.
-pub fn printed(work: &Work, period_s: f64, quota: u64) -> Ring {
+fn printed(work: &Work, period_s: f64, quota: u64) -> Ring {
     let (quota, served_s) = (quota as f64, period_s - work.poll_s);
     let polled = if quota * work.service_s < served_s {
         quota / served_s
@@ -196,7 +220,7 @@ impl<'a> Slots<'a> {
 
 /// Solves the chain observed at ticks: exact for exponential times, and for deterministic times if a whole cycle fits
 /// between two ticks.
-pub fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
+fn exact(work: &Work, period_s: f64, quota: u64) -> Result<Ring, String> {
     if work.shape == TimeShape::Exponential {
         return Polling::new(work, period_s, quota)?.solve();
     }

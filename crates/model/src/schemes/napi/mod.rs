@@ -18,7 +18,7 @@ use netcliff_core::{Napi, Scheme};
 use num_complex::Complex64;
 
 use super::modulated::{Chain as Stages, Environment, Modulated, Phases, Role};
-use super::{Work, exponential, quantiles};
+use super::{Work, afford, exponential, quantiles};
 use crate::answer::{Distribution, Ring, Shares};
 use crate::queue::arrivals::TimeShape;
 use crate::queue::qbd::{Blocks, Jump, Qbd, Stationary};
@@ -86,6 +86,7 @@ pub fn supported_without_moderation(napi: &Napi, fidelity: Fidelity) -> Result<(
 /// Solves the chain.
 pub fn solve(work: &Work, napi: &Napi) -> Result<Ring, String> {
     if napi.moderation.is_on() {
+        afford::mg1k("napi", work)?;
         return moderated::solve(work, napi);
     }
     match Phases::of(&work.shape) {
