@@ -100,14 +100,13 @@ pub(super) fn run(point: &Point, clock: Clock, seed: u64, replication: u64, pack
         net_dim: DimState::new(if let Scheme::Dim(dim) = &point.scheme { dim.start as usize } else { 0 }),
         bytes: 0,
     };
-    if let Scheme::Polling { .. } | Scheme::Napi2007(_) | Scheme::FreebsdPolling(_) = point.scheme {
+    if point.scheme.properties().polls.is_some() {
         plain.timer_offset = offset(plain.period(), seed, Purpose::PollTimer, replication);
     }
     if let Some(soft) = &mut plain.soft {
         let at = soft.plan(0);
         plain.set_timer(at);
-    }
-    if let Scheme::Polling { .. } | Scheme::FreebsdPolling(_) = point.scheme {
+    } else if plain.polls() {
         plain.next_tick = plain.period() - plain.timer_offset;
         plain.set_timer(plain.next_tick);
     }
@@ -202,23 +201,11 @@ impl Plain<'_> {
 
     /// Period of the polls [ticks]; [`NEVER`] for a scheme that does not poll by a timer.
     fn period(&self) -> u64 {
-        let (Scheme::Polling { period_s, .. }
-        | Scheme::Napi2007(netcliff_core::Napi2007 { period_s, .. })
-        | Scheme::FreebsdPolling(netcliff_core::FreebsdPolling { period_s, .. })
-        | Scheme::Hybrid(netcliff_core::Hybrid { period_s, .. })) = self.scheme
-        else {
-            return NEVER;
-        };
-        self.clock.whole(*period_s)
+        self.scheme.properties().polls.map_or(NEVER, |(period_s, _)| self.clock.whole(period_s))
     }
 
     fn quota(&self) -> u64 {
-        match self.scheme {
-            Scheme::Polling { quota, .. } | Scheme::Napi2007(netcliff_core::Napi2007 { quota, .. }) => *quota,
-            Scheme::Hybrid(hybrid) => hybrid.quota,
-            Scheme::SoftTimers(soft) => soft.quota,
-            _ => 0,
-        }
+        self.scheme.properties().polls.map_or(0, |(_, quota)| quota)
     }
 
     /// Sets the only timer; an earlier setting is cancelled.
@@ -230,8 +217,8 @@ impl Plain<'_> {
     }
 
     fn polls(&self) -> bool {
-        matches!(self.scheme, Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_))
-            || self.hybrid_polls
+        let own = self.scheme.properties();
+        self.hybrid_polls || (own.polls.is_some() && !own.interrupts)
     }
 
     fn coalesces(&self) -> bool {
@@ -252,37 +239,6 @@ impl Plain<'_> {
             return;
         }
         self.came(accepted);
-    }
-
-    /// Handles a packet that reached the ring, with or without room for it.
-    fn arrived(&mut self, accepted: bool) {
-        if self.at_interrupt_level() || self.polls() || self.masked {
-            return;
-        }
-        match self.scheme {
-            Scheme::Ideal | Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => {}
-            Scheme::Interrupt { drops_interrupt } => {
-                if accepted || *drops_interrupt {
-                    self.interrupt(self.world.interrupt_mean);
-                }
-            }
-            Scheme::DisableEnable { merged: true } | Scheme::Hybrid(netcliff_core::Hybrid { merged: true, .. }) => {
-                (self.masked, self.merged_first) = (true, true);
-                self.world.counts.interrupts += 1;
-            }
-            Scheme::DisableEnable { .. } | Scheme::Hybrid(_) | Scheme::Napi2007 { .. } => {
-                self.masked = true;
-                self.interrupt(self.world.mask_mean + self.world.interrupt_mean);
-            }
-            Scheme::Coalesce(_) | Scheme::Dim(_) => {
-                let drops = matches!(self.scheme, Scheme::Coalesce(scheme) if scheme.drops_interrupt);
-                if accepted || drops {
-                    let due = self.nic.packet(self.world.now);
-                    self.moderated(due);
-                }
-            }
-            Scheme::Napi(_) => unreachable!("refereed elsewhere"),
-        }
     }
 
     /// Interrupts if `due`; otherwise sets the timer for the NIC's next time.

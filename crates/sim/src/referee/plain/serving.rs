@@ -1,6 +1,7 @@
-//! Serves packets, within cycles and outside of them, and chooses other work if no packet may be served.
+//! What each scheme does when a packet arrives and when one has been served, and whether the next one may be served;
+//! other work, if not.
 
-use netcliff_core::Scheme;
+use netcliff_core::{Hybrid, Scheme};
 
 use super::{Kind, Plain};
 use crate::clock::{NEVER, to_ticks};
@@ -9,6 +10,37 @@ use crate::referee::nic::dim_limits;
 use crate::tally::Account;
 
 impl Plain<'_> {
+    /// Handles a packet that reached the ring, with or without room for it.
+    pub(super) fn arrived(&mut self, accepted: bool) {
+        if self.at_interrupt_level() || self.polls() || self.masked {
+            return;
+        }
+        match self.scheme {
+            Scheme::Ideal | Scheme::Polling { .. } | Scheme::FreebsdPolling(_) | Scheme::SoftTimers(_) => {}
+            Scheme::Interrupt { drops_interrupt } => {
+                if accepted || *drops_interrupt {
+                    self.interrupt(self.world.interrupt_mean);
+                }
+            }
+            Scheme::DisableEnable { merged: true } | Scheme::Hybrid(Hybrid { merged: true, .. }) => {
+                (self.masked, self.merged_first) = (true, true);
+                self.world.counts.interrupts += 1;
+            }
+            Scheme::DisableEnable { .. } | Scheme::Hybrid(_) | Scheme::Napi2007 { .. } => {
+                self.masked = true;
+                self.interrupt(self.world.mask_mean + self.world.interrupt_mean);
+            }
+            Scheme::Coalesce(_) | Scheme::Dim(_) => {
+                let drops = matches!(self.scheme, Scheme::Coalesce(scheme) if scheme.drops_interrupt);
+                if accepted || drops {
+                    let due = self.nic.packet(self.world.now);
+                    self.moderated(due);
+                }
+            }
+            Scheme::Napi(_) => unreachable!("refereed elsewhere"),
+        }
+    }
+
     pub(super) fn start_cycle(&mut self) {
         self.world.counts.polls += 1;
         self.left = if self.world.ring.is_empty() { 0 } else { self.quota() };
