@@ -17,7 +17,7 @@ bw() {
     taskset -c 0 ip netns exec ncd-snd "$bw_tcp" -m 65536 -N 3 198.18.0.2 2>&1 | awk '{print $2}'
 }
 ours() {
-    "$netcliff" stream --namespaces ncd-snd,ncd-hut --address 198.18.0.2 --cpu 0,1 --method lmbench3 --block 64KiB --congestion reno \
+    "$netcliff" stream --namespaces ncd-snd,ncd-hut --address 198.18.0.2 --cpu 1,0 --method lmbench3 --block 64KiB --congestion reno \
         --repeats 3 --json 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["rows"][0]["goodput_bps"]["median"] / 8e6)'
 }
 ratios=()

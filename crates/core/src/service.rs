@@ -375,6 +375,12 @@ pub struct ServiceCheck {
     /// Why nothing is predicted, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unpredicted: Option<String>,
+    /// CPU time of a request by part, measured in this set-up; empty: the prediction agrees, or it was not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<ServiceCost>,
+    /// The cliff predicted with these costs; absent: they were not measured, or the model does not have the set-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_with_costs: Option<ServicePrediction>,
     /// Highest measured load at which the promise is kept (requests/s); absent: see `unmeasured`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_rps: Option<Figure>,
@@ -421,15 +427,18 @@ impl ServiceCheck {
         self.of_calibrated = calibrated.and_then(over);
         let predicted = self.predicted.as_ref().map(|one| one.cliff_rps);
         self.ratio = predicted.and_then(over);
+        self.agrees = self.agrees_with(self.predicted.as_ref());
+    }
+
+    /// Whether the intervals of the measured cliff and of `predicted` overlap; `None` if one of them is missing.
+    pub fn agrees_with(&self, predicted: Option<&ServicePrediction>) -> Option<bool> {
         let ends = |figure: Figure| {
             let interval = figure.interval.map(|ends| (ends.low, ends.high));
             interval.unwrap_or((figure.value, figure.value))
         };
-        self.agrees = predicted.map(|predicted| {
-            let ((low, high), (from, to)) = (ends(predicted), ends(measured));
-            // For a lower limit, only the lower end is known.
-            high >= from && (self.lower_limit || low <= to)
-        });
+        let ((low, high), (from, to)) = (ends(predicted?.cliff_rps), ends(self.cliff_rps?));
+        // For a lower limit, only the lower end is known.
+        Some(high >= from && (self.lower_limit || low <= to))
     }
 }
 

@@ -279,14 +279,19 @@ impl Check {
         self.set_up().at_start.rmem_default
     }
 
-    /// Returns the differences in the form that the model has. `socket_packets`: packets that the service's socket
-    /// holds in this set-up. The error is the difference that the model cannot express.
+    /// Returns the differences in the form that the model has, for the program whose costs the run measured.
+    /// `socket_packets`: packets that the service's socket holds in this set-up. The error is the difference that the
+    /// model cannot express.
     pub fn altered(&self, socket_packets: u64) -> Result<Altered, Unpredicted> {
+        if self.command().is_some() { Err(Unpredicted::OtherProgram) } else { self.altered_host(socket_packets) }
+    }
+
+    /// The same for a program whose costs are measured in this set-up.
+    pub fn altered_host(&self, socket_packets: u64) -> Result<Altered, Unpredicted> {
         let mut altered = Altered { socket_packets: Some(socket_packets), ..Altered::default() };
         for change in &self.changes {
             match change {
-                Change::Service(_) => return Err(Unpredicted::OtherProgram),
-                Change::SocketBuffer(_) => {}
+                Change::Service(_) | Change::SocketBuffer(_) => {}
                 Change::Backlog(packets) => altered.backlog = Some(u64::from(*packets)),
                 Change::Budget(packets) => altered.budget = Some(u64::from(*packets)),
                 Change::BusyPoll(_) => return Err(Unpredicted::BusyPoll),

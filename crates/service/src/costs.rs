@@ -516,14 +516,14 @@ fn highest_kept(host: &Host, scheme: &Scheme, capacity_rps: f64, part: Broken, s
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::pauses::Silences;
     use netcliff_core::service::QuantileLimit;
     use netcliff_host::cpu::{Counters, Method};
 
     /// 2 us in softirqs and 6 us in the service per request, 1 us per wake-up, 3 % of the CPU for others.
-    fn metered(rps: f64, wakes: f64) -> Metered {
+    pub(crate) fn metered(rps: f64, wakes: f64) -> Metered {
         let busy = |each_s: f64| Some(rps * each_s);
         let shares = Shares {
             interrupt: busy(0.5e-6 * wakes),

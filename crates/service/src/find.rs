@@ -434,15 +434,22 @@ fn calibrate(
     Ok(calibration)
 }
 
+/// Leaves only the CPUs that do the service's work in the trials; returns them if there are others.
+fn keep_working(metered: &mut [Metered]) -> Option<Vec<usize>> {
+    let (all, working) = (metered.first()?.cpus.len(), costs::working(metered));
+    (working.len() < all).then(|| {
+        metered.iter_mut().for_each(|one| one.keep(&working));
+        working
+    })
+}
+
 /// Computes the costs of a request from the calibration's trials.
 fn cost(mut metered: Vec<Metered>, finding: &mut ServiceFinding, basis: &mut Basis) {
     if metered.is_empty() {
         finding.missing.push("costs and prediction: CPU time was not measured".to_owned());
         return;
     }
-    let (all, working) = (metered[0].cpus.len(), costs::working(&metered));
-    if working.len() < all {
-        metered.iter_mut().for_each(|one| one.keep(&working));
+    if let Some(working) = keep_working(&mut metered) {
         let names: Vec<String> = working.iter().map(ToString::to_string).collect();
         finding.notes.push(format!("the service ran on CPU {}", names.join(", ")));
     }

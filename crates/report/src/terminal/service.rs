@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use netcliff_core::Figure;
 use netcliff_core::finding::{CheckedSetting, Pauses};
 use netcliff_core::service::{
-    Gives, Promise, QuantileLimit, RequesterSummary, ResponseTimes, ServiceCheck, ServiceFinding, ServicePrediction,
-    ServiceTrial, TrialPurpose,
+    Gives, Promise, QuantileLimit, RequesterSummary, ResponseTimes, ServiceCheck, ServiceCost, ServiceFinding,
+    ServicePrediction, ServiceTrial, TrialPurpose,
 };
 use netcliff_core::units::print_time_s;
 
@@ -217,8 +217,9 @@ fn silences(pauses: &Pauses) -> String {
 /// Sentences above the checks: what they are, the meaning of "agrees", and what to do where they do not agree.
 const CHECK_NOTE: &str = "A check is a changed setting (--check): its cliff is predicted with the costs of this run, then measured. The two agree \
      if their intervals overlap.";
-const DISAGREEMENT_NOTE: &str = "Where they do not agree, plan with the lower end of the measured cliff, and repeat the run: if they still do not agree, \
-     the change also alters what a request costs, which the prediction does not know.";
+const DISAGREEMENT_NOTE: &str = "Where they do not agree, plan with the lower end of the measured cliff. netcliff then also measures what a request \
+     costs in that setting, and predicts again: if this agrees, the change alters the cost, which the first prediction does not know; \
+     otherwise the model lacks an effect of the change.";
 
 /// Adds the checks: other set-ups of the service, predicted and measured.
 fn checks(page: &mut Page, finding: &ServiceFinding) {
@@ -248,6 +249,7 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
             None => page.fact("not measured", unmeasured),
         }
         with_pauses(page, check.cliff_with_pauses_rps, check.predicted.as_ref());
+        own_costs(page, &finding.costs, check);
         if let Some(bottleneck) = &check.bottleneck {
             page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
         }
@@ -276,6 +278,42 @@ fn measured(check: &ServiceCheck, cliff: &Figure) -> String {
         text.push_str(&format!("; ended early: {why}"));
     }
     text
+}
+
+/// Share of a request's cost by which a part must differ to be named.
+const NAMED: f64 = 0.05;
+
+/// Adds what a request costs in a check's setting, compared with `calibrated`, and the cliff predicted with it.
+fn own_costs(page: &mut Page, calibrated: &[ServiceCost], check: &ServiceCheck) {
+    if check.costs.is_empty() {
+        return;
+    }
+    let seconds = |value: f64| format::quantity(value, Unit::Seconds);
+    let sum_s = |costs: &[ServiceCost]| costs.iter().map(|cost| cost.request_s.value).sum::<f64>();
+    let (own_s, calibrated_s) = (sum_s(&check.costs), sum_s(calibrated));
+    let mut text = format!("a request takes {} of CPU time in this setting", seconds(own_s));
+    if calibrated_s > 0.0 {
+        text.push_str(&format!(", {} above", seconds(calibrated_s)));
+        let both = check.costs.iter().filter_map(|cost| {
+            let other = calibrated.iter().find(|other| other.part == cost.part)?;
+            let differs = (cost.request_s.value - other.request_s.value).abs() > NAMED * calibrated_s;
+            let [here, above] = [cost, other].map(|cost| seconds(cost.request_s.value));
+            differs.then(|| format!("{} {here} instead of {above}", cost.part))
+        });
+        let both: Vec<String> = both.collect();
+        if !both.is_empty() {
+            text.push_str(&format!(": {}", both.join(", ")));
+        }
+    }
+    page.fact("costs", &text);
+    if let Some(predicted) = &check.predicted_with_costs {
+        let agrees = match check.agrees_with(Some(predicted)) {
+            Some(true) => ": agrees",
+            Some(false) => ": DOES NOT AGREE, either",
+            None => "",
+        };
+        page.fact("predicted again", &format!("{}, with these costs{agrees}", figure(&predicted.cliff_rps)));
+    }
 }
 
 fn costs(page: &mut Page, finding: &ServiceFinding) {
@@ -515,7 +553,16 @@ mod tests {
             notes: vec!["the first request that failed: SERVFAIL".to_owned()],
             ..check("service=nsd -d -c other.conf", None, Some(90e3))
         };
-        let threaded = check("threaded=on", Some(60e3), Some(40e3));
+        let cost = |part: &str, request_s| ServiceCost {
+            part: part.to_owned(),
+            request_s: Figure::exact(request_s),
+            constant: 0.0,
+        };
+        let threaded = ServiceCheck {
+            costs: vec![cost("softirq", 9.5e-6), cost("user", 6e-6)],
+            predicted_with_costs: check("", Some(42e3), None).predicted,
+            ..check("threaded=on", Some(60e3), Some(40e3))
+        };
         let mut most = ServiceCheck {
             lower_limit: true,
             unpredicted: why("the requester's CPU then receives the packets, and this run did not measure its costs"),

@@ -8,11 +8,12 @@ use netcliff_core::service::{ServiceCheck, ServiceFinding, ServicePrediction};
 use netcliff_core::units::print_bytes;
 
 use super::real::Real;
-use super::{Basis, Options, Target, overloaded, requester_limits};
+use super::{Basis, Options, Target, calibrate, keep_working, overloaded, requester_limits};
 use crate::bench::{Bench, Conductor, Observer};
 use crate::check::{Check, Unpredicted};
+use crate::costs::{self, Altered, Costs};
 use crate::error::FindError;
-use crate::search;
+use crate::search::{self, Scale};
 
 /// Load at which the search for a check's order of magnitude begins, relative to the calibrated cliff.
 const BELOW: f64 = 0.5;
@@ -75,8 +76,12 @@ fn one(
     let calibrated = finding.cliff_rps.filter(|_| !finding.lower_limit);
     let near = Near { calibrated_rps: finding.cliff_rps.map(|cliff| cliff.value), socket_packets };
     measure(&mut checked, &mut real, &own, &near, observer);
-    checked.notes.extend(real.failure());
     checked.compare(calibrated);
+    if checked.agrees != Some(true) {
+        let with_costs = |costs: &Costs| predicted_with(costs, check.altered_host(socket_packets)?, basis, &own);
+        measure_costs(&mut checked, &mut real, &own, (basis.streams, socket_packets), with_costs, observer);
+    }
+    checked.notes.extend(real.failure());
     checked.notes.extend(real.testbed_limits().filter(|limit| !finding.limits.contains(limit)).cloned());
     finding.limits.extend(real.end());
     checked
@@ -98,10 +103,18 @@ fn predicted(
     options: &Options,
 ) -> Result<ServicePrediction, Unpredicted> {
     let altered = check.altered(socket_packets)?;
-    let costs = basis.costs.as_ref().ok_or(Unpredicted::NoCosts)?;
+    predicted_with(basis.costs.as_ref().ok_or(Unpredicted::NoCosts)?, altered, basis, options)
+}
+
+/// Predicts the cliff of an altered set-up in which a request has these costs.
+fn predicted_with(
+    costs: &Costs,
+    altered: Altered,
+    basis: &Basis,
+    options: &Options,
+) -> Result<ServicePrediction, Unpredicted> {
     let promise = options.promise();
-    let predicted = costs.predict_altered(&altered, &options.goal(&promise, basis));
-    predicted.map_err(Unpredicted::Engine)
+    costs.predict_altered(&altered, &options.goal(&promise, basis)).map_err(Unpredicted::Engine)
 }
 
 /// Values known before a check is measured.
@@ -143,6 +156,38 @@ fn searched(
     checked.bottleneck =
         if cliff.lower_limit { Some(requester_limits()) } else { overloaded(conductor, figure.value, &judging)? };
     Ok(())
+}
+
+/// Measures what a request costs in this set-up, and predicts its cliff with these costs: the result tells costs that
+/// the change alters from an error of the model. `(streams, socket_packets)`: whether requests travel over connections,
+/// and how many datagrams the service's socket holds.
+fn measure_costs(
+    checked: &mut ServiceCheck,
+    bench: &mut dyn Bench,
+    options: &Options,
+    (streams, socket_packets): (bool, u64),
+    predict: impl Fn(&Costs) -> Result<ServicePrediction, Unpredicted>,
+    observer: &mut dyn Observer,
+) {
+    let Some(cliff) = checked.cliff_rps else { return };
+    let scale = Scale { kept_rps: cliff.value, failed_rps: None };
+    let judging = options.judging_at(cliff.value, socket_packets);
+    let promise = options.promise();
+    let mut conductor = Conductor::new(bench, &promise, observer, options.settings.seed);
+    let calibration = calibrate(&mut conductor, options, &scale, &judging);
+    checked.trials.append(&mut conductor.trials);
+    let costs = calibration.map_err(|error| error.to_string()).and_then(|calibration| {
+        let mut metered = calibration.metered;
+        keep_working(&mut metered);
+        costs::fit(&metered, socket_packets, streams)
+    });
+    match costs {
+        Ok(costs) => {
+            checked.predicted_with_costs = predict(&costs).ok();
+            checked.costs = costs.parts;
+        }
+        Err(why) => checked.notes.push(format!("what a request costs in this set-up is unknown: {why}")),
+    }
 }
 
 #[cfg(test)]
@@ -201,6 +246,44 @@ mod tests {
         assert!(most.lower_limit && most.bottleneck.is_some_and(|one| one.gives == Gives::Requester));
         let none = measured(0.0);
         assert!(none.unmeasured.is_some_and(|why| why.contains("not kept")) && none.cliff_rps.is_none());
+    }
+
+    /// A service that is measured, with 8 us of CPU time per request and up to 1 us for its wake-up.
+    struct Metering;
+
+    impl Bench for Metering {
+        fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
+            let (report, _) = Fake(100e3).trial(spec)?;
+            let rps = spec.rate_rps.min(100e3);
+            Ok((report, Some(costs::tests::metered(rps, 1.0 - rps / 100e3))))
+        }
+    }
+
+    #[test]
+    fn what_a_request_costs_in_a_check_is_measured_there() {
+        let measured = |bench: &mut dyn Bench, streams: bool| {
+            let mut checked = ServiceCheck { cliff_rps: Some(Figure::exact(90e3)), ..ServiceCheck::default() };
+            let capacity = |costs: &Costs| {
+                let cliff_rps = costs.capacity_rps();
+                Ok(ServicePrediction {
+                    cliff_rps,
+                    with_pauses_rps: None,
+                    capacity_rps: cliff_rps,
+                    response_times: Vec::new(),
+                    how: String::new(),
+                })
+            };
+            measure_costs(&mut checked, bench, &options(), (streams, 277), capacity, &mut Quiet(Vec::new()));
+            checked
+        };
+        let checked = measured(&mut Metering, true);
+        let softirq = checked.costs.iter().find(|cost| cost.part == "softirq").unwrap_or_else(|| panic!("{checked:?}"));
+        assert!((softirq.request_s.value / 2e-6 - 1.0).abs() < 0.01, "{softirq:?}");
+        let predicted = checked.predicted_with_costs.as_ref().unwrap().cliff_rps.value;
+        assert!((predicted / (0.97 / 8e-6) - 1.0).abs() < 0.05, "{predicted}");
+        assert!(!checked.trials.is_empty() && checked.notes.is_empty(), "{:?}", checked.notes);
+        let unmetered = measured(&mut Fake(100e3), true);
+        assert!(unmetered.costs.is_empty() && unmetered.notes[0].contains("fewer than three trials"), "{unmetered:?}");
     }
 
     #[test]
