@@ -358,6 +358,7 @@ mod metrics {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use clap::Args;
+    use netcliff_core::endpoint::{BadEndpoint, socket_address};
 
     /// Where a monitoring system asks.
     #[derive(Debug, Clone, Default, Args)]
@@ -370,8 +371,12 @@ mod metrics {
 
     fn address(text: &str) -> Result<SocketAddr, String> {
         let port = text.parse::<u16>().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        port.or_else(|_| text.parse())
-            .map_err(|_| "expected a port such as 9942, or an address such as 192.0.2.7:9942 or [::1]:9942".into())
+        port.or_else(|_| socket_address(text)).map_err(|error| match error {
+            BadEndpoint::Address => {
+                "expected a port such as 9942, or an address such as 192.0.2.7:9942 or [::1]:9942".into()
+            }
+            error => error.to_string(),
+        })
     }
 }
 
@@ -503,7 +508,7 @@ further one replaces a connection of the source that has the most."
     )]
     pub struct ServeArgs {
         /// Address and port; port 0 takes a free one. Addresses that other hosts reach need --key
-        #[arg(long, default_value = "127.0.0.1:9941", value_name = "ADDRESS")]
+        #[arg(long, default_value = "127.0.0.1:9941", value_name = "ADDRESS", value_parser = super::numbers::listening)]
         pub listen: SocketAddr,
         /// File with the key from which the token in the page's address is derived; only its owner may be able to read
         /// it

@@ -46,6 +46,7 @@
 //! | [`repeats`] | number of repeats of a configuration, and the precision of their mean |
 //! | [`math`] | elementary functions with the same result on every platform |
 //! | [`params`], [`choice`], [`mod@error`] | parsing of parameters and of names; errors of input |
+//! | [`endpoint`] | [`endpoint::Endpoint`]: a host with an optional port |
 //! | [`written`] | the JSON of points and of their traffic |
 //!
 //! ```
@@ -76,6 +77,7 @@ pub mod choice;
 pub mod cpus;
 pub mod detail;
 pub mod drops;
+pub mod endpoint;
 pub mod engine;
 pub mod error;
 pub mod experiment;

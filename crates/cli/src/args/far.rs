@@ -1,10 +1,10 @@
 //! Where the far end of a test between hosts is.
 
 use std::ffi::OsString;
-use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use clap::Args;
+use netcliff_core::endpoint::Endpoint;
 
 use crate::output;
 
@@ -56,7 +56,8 @@ impl FarArgs {
         if self.to.iter().any(|to| to.trim().is_empty()) {
             return Err(output::usage("--to is empty: expected a host, HOST:PORT or [ADDRESS]:PORT"));
         }
-        Ok(())
+        let wrong = |to: &String| Some(format!("--to {to}: {}", to.parse::<Endpoint>().err()?));
+        self.to.iter().find_map(wrong).map_or(Ok(()), |error| Err(output::usage(error)))
     }
 
     /// Does the checks of [`Self::check`] for a command that has one far end. Also refuses several agents.
@@ -87,11 +88,9 @@ impl FarArgs {
     /// The first agent of `--to`, with the port of `--port` if one is given. `None` without `--to`.
     pub fn target(&self) -> Option<String> {
         let to = self.to.first()?;
-        Some(match self.port {
-            None => to.clone(),
-            // The whole text is an IPv6 address without brackets, so it contains no port.
-            Some(port) if to.parse::<Ipv6Addr>().is_ok() => format!("[{to}]:{port}"),
-            Some(port) => format!("{to}:{port}"),
+        Some(match (self.port, to.parse::<Endpoint>()) {
+            (Some(port), Ok(Endpoint { host, .. })) => Endpoint { host, port: Some(port) }.to_string(),
+            _ => to.clone(),
         })
     }
 
@@ -108,7 +107,7 @@ impl FarArgs {
     }
 }
 
-/// Whether `--to` names a port: `HOST:PORT` or `[ADDRESS]:PORT`, but no bare IPv6 address.
+/// Whether `--to` names a port.
 fn has_port(to: &str) -> bool {
-    to.parse::<Ipv6Addr>().is_err() && to.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'))
+    to.parse::<Endpoint>().is_ok_and(|endpoint| endpoint.port.is_some())
 }

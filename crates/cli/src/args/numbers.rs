@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
-use netcliff_core::units;
+use netcliff_core::{endpoint, units};
 
 /// A whole number from `LOW` to `HIGH`.
 pub fn whole<const LOW: u32, const HIGH: u32>(text: &str) -> Result<u32, String> {
@@ -142,8 +142,7 @@ pub fn run_name(text: &str) -> Result<String, String> {
 
 /// Parses an IP address with a port.
 pub fn listening(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9940, 0.0.0.0:9940 or [::1]:9940".to_owned())
+    endpoint::socket_address(text).map_err(|error| error.to_string())
 }
 
 /// Parses a time (s). As in iperf3 and ping, a number without a unit is in seconds.

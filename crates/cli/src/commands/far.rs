@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use netcliff_core::Fingerprint;
+use netcliff_core::endpoint::Endpoint;
 use netcliff_host::testbed::vm::{Vm, VmOptions};
 use netcliff_packets::WireError;
 use netcliff_packets::error::ControlError;
@@ -186,13 +187,17 @@ impl Carrier for FarSession {
     }
 }
 
-/// Adds to an agent's refusal of a client without a key the command lines that make and copy a key.
+/// Adds to an agent's refusal of a client without a key the command lines that make and copy a key. A wrong port is an
+/// error of usage.
 fn without_key(error: ControlError, host: &str, keyless: bool) -> anyhow::Error {
+    if let ControlError::NotAnEndpoint { .. } = error {
+        return output::usage(error);
+    }
     let here = ["127.", "localhost", "::1", "[::1]"].iter().any(|name| host.starts_with(name));
     if !keyless || here {
         return error.into();
     }
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let name = host.parse::<Endpoint>().map_or_else(|_| host.to_owned(), |endpoint| endpoint.host);
     anyhow::anyhow!(
         "{error}\nAn agent admits other hosts by a key only. Start one there by ssh: --ssh {name}. Or, for a private link, paste there:\n  \
          netcliff agent --make-key netcliff.key; netcliff agent --listen 0.0.0.0:{PORT} --key netcliff.key\nand here:\n  \

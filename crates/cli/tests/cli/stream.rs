@@ -80,6 +80,8 @@ fn wrong_usage_is_named_with_what_is_accepted() {
         (&["--cold"], &["--cold", "add --path sendfile"]),
         (&["--data-to", "x"], &["--data-to", "add --to or --ssh"]),
         (&["--to", ""], &["--to is empty", "HOST:PORT"]),
+        (&["--to", "localhost:99999"], &["--to localhost:99999: \"99999\" is not a port", "ADDRESS:PORT"]),
+        (&["--to", ":9940"], &["--to :9940: expected a host"]),
         (&["--path", "gso"], &["write, writev"]),
         (&["--channel", "udp", "--block", "100KiB"], &["--block 100KiB: expected 8 to 65507 bytes"]),
         (&["--namespaces", "a", "--address", "127.0.0.1"], &["NEAR,FAR"]),

@@ -1,6 +1,7 @@
 //! Errors between this host and an agent.
 
 use super::Refusal;
+use netcliff_core::endpoint::BadEndpoint;
 use std::io;
 
 /// Version of the control protocol. Ends of different versions refuse each other, because a test that both interpret
@@ -10,6 +11,14 @@ pub const PROTOCOL: u16 = 2;
 /// A failure of the control channel.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
+    /// The text is not a host with an optional port.
+    #[error("{target}: {why}")]
+    NotAnEndpoint {
+        /// The text as given.
+        target: String,
+        /// What is wrong with it.
+        why: BadEndpoint,
+    },
     /// The name has no address.
     #[error("{host} has no address: {source}; give a name that resolves here, or an address")]
     NotResolved {

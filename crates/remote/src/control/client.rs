@@ -1,5 +1,6 @@
 //! The near end: connects to an agent; starts, queries and stops a test there.
 
+use netcliff_core::endpoint::Endpoint;
 use netcliff_packets::error::SETTINGS;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +47,7 @@ impl Session {
     /// Connects to `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
     ///
     /// # Errors
-    /// The name has no address, nobody answers, or the handshake fails.
+    /// The port is wrong, the name has no address, nobody answers, or the handshake fails.
     pub fn connect(target: &str, key: Option<&Key>, version: &str, limits: Limits) -> Result<Self, ControlError> {
         let mut last = None;
         for address in resolve(target)? {
@@ -309,13 +310,8 @@ impl Keeper {
 
 /// Resolves `HOST[:PORT]` to its addresses.
 fn resolve(target: &str) -> Result<Vec<SocketAddr>, ControlError> {
-    if let Ok(address) = target.trim_matches(['[', ']']).parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, PORT)]);
-    }
-    let named = if target.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-        target.to_socket_addrs()
-    } else {
-        (target, PORT).to_socket_addrs()
-    };
+    let endpoint = target.parse::<Endpoint>();
+    let endpoint = endpoint.map_err(|why| ControlError::NotAnEndpoint { target: target.to_owned(), why })?;
+    let named = (endpoint.host.as_str(), endpoint.port.unwrap_or(PORT)).to_socket_addrs();
     Ok(named.map_err(|source| ControlError::NotResolved { host: target.to_owned(), source })?.collect())
 }

@@ -51,6 +51,7 @@ fn what_is_not_there_is_told() {
     let reach = |target: &str| Session::connect(target, None, "0", short()).unwrap_err().to_string();
     let error = reach("no-such-host.invalid");
     assert!(error.contains("no-such-host.invalid has no address"), "{error}");
+    assert!(reach("localhost:99999").contains("\"99999\" is not a port"));
     let closed = TcpListener::bind(LOOPBACK).and_then(|socket| socket.local_addr()).expect("a port");
     let error = reach(&closed.to_string());
     assert!(
