@@ -22,7 +22,7 @@ use netcliff_stats::CONFIDENCE;
 
 pub use context::Change;
 pub use gate::{Gate, Outcome, Standing};
-pub use kinds::point_title;
+pub use kinds::{Repetition, point_title};
 pub use measured::{Calibrated, Measured, MeasuredPoint, Reading};
 pub use quantity::{Better, Class, Quantity};
 pub use read::{ReadError, Source};

@@ -1,9 +1,10 @@
 //! Settings that differ between two runs, and notes on their comparison.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
-use super::quantity::THROUGHPUT;
-use super::{Calibrated, Measured, Row, Verdict, point_title};
+use super::{Calibrated, Measured, Repetition, Row, Verdict, point_title};
 
 /// A setting, a fact of a host or a calibrated cost that differs between the runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -139,26 +140,22 @@ pub(super) fn notes(a: &Measured, b: &Measured, changed: &[Change], rows: &[Row]
 
 /// Notes on figures that were not tested, with the reason.
 fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
-    let few = |row: &Row| row.verdict == Verdict::NotTested && !row.is_open();
-    // The repeats of a throughput are its searches, whose number has its own option.
-    let of_search = |row: &Row| kind == "rfc2544" && row.quantity == THROUGHPUT;
-    let mut notes = Vec::new();
-    if rows.iter().any(|row| few(row) && of_search(row)) {
-        notes.push(
+    let few = rows.iter().filter(|row| row.verdict == Verdict::NotTested && !row.is_open());
+    let ways: BTreeSet<Repetition> = few.map(|row| Repetition::of(kind, row.quantity)).collect();
+    let note = |way: Repetition| match way {
+        Repetition::Searches if kind == "service" => {
+            "figures without a test have fewer than 2 searches on a side (--searches 5 makes five); CPU time has one value a run"
+        }
+        Repetition::Searches => {
             "a throughput without a test is of fewer than 2 searches on a side, and one search does not show its own variation: measure with at least --searches 5"
-                .to_owned(),
-        );
-    }
-    if rows.iter().any(|row| few(row) && !of_search(row)) {
-        let few = match kind {
-            "service" => {
-                "figures without a test have fewer than 2 searches on a side (--searches 5 makes five); CPU time has one value a run"
-            }
-            "learn" | "profile" => "figures without a test have one value in a run",
-            _ => "figures without a test have fewer than 2 repeats on a side: measure with at least --repeats 5",
-        };
-        notes.push(few.to_owned());
-    }
+        }
+        Repetition::Repeats => {
+            "figures without a test have fewer than 2 repeats on a side: measure with at least --repeats 5"
+        }
+        Repetition::Own => "figures without a test have fewer than 2 repeats on a side: measure with more repeats",
+        Repetition::Time => "figures without a test have one value in a run",
+    };
+    let mut notes: Vec<String> = ways.into_iter().map(|way| note(way).to_owned()).collect();
     let open: Vec<String> = rows.iter().filter(|row| row.is_open()).map(|row| point_title(kind, &row.point)).collect();
     if !open.is_empty() {
         notes.push(format!(

@@ -24,6 +24,42 @@ pub use learned::learned;
 pub use profile::profile;
 pub use service::service;
 
+/// How a run gets more values of a figure, which a test needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Repetition {
+    /// By `--searches`.
+    Searches,
+    /// By `--repeats`.
+    Repeats,
+    /// By more repeats, which have no option.
+    Own,
+    /// By a longer time: the run has one value of each figure.
+    Time,
+}
+
+impl Repetition {
+    /// By the kind of the run and the figure.
+    pub fn of(kind: &str, quantity: Quantity) -> Self {
+        match kind {
+            "service" => Self::Searches,
+            // The repeats of a throughput are its searches; `--repeats` is for latency and bursts.
+            "rfc2544" if quantity == THROUGHPUT => Self::Searches,
+            "learn" | "profile" => Self::Time,
+            "run" => Self::Own,
+            _ => Self::Repeats,
+        }
+    }
+
+    /// The option; `None` if there is no option.
+    pub fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Searches => Some("--searches"),
+            Self::Repeats => Some("--repeats"),
+            Self::Own | Self::Time => None,
+        }
+    }
+}
+
 /// Name of a point on pages. They call a measurement `measured`, as the page of `find` does; JSON has the engine's name,
 /// `wire`.
 pub fn point_title(kind: &str, point: &str) -> String {
@@ -333,5 +369,26 @@ mod service {
             far_fingerprint: None,
             provenance: finding.provenance,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::quantity::{BURST, CLIFF_RPS, PER_PACKET};
+    use super::*;
+
+    #[test]
+    fn a_figure_is_repeated_by_the_option_of_its_command() {
+        fn option(kind: &str, quantity: Quantity) -> Option<&'static str> {
+            Repetition::of(kind, quantity).option()
+        }
+        assert_eq!(option("rfc2544", THROUGHPUT), Some("--searches"));
+        assert_eq!((option("rfc2544", BURST), option("rfc2544", LATENCY_P50)), (Some("--repeats"), Some("--repeats")));
+        assert_eq!(
+            (option("forwarding", THROUGHPUT), option("service", CLIFF_RPS)),
+            (Some("--repeats"), Some("--searches"))
+        );
+        assert!(["find", "stream", "rr", "transfer"].iter().all(|kind| option(kind, RATE) == Some("--repeats")));
+        assert!(["run", "learn", "profile"].iter().all(|kind| option(kind, PER_PACKET).is_none()));
     }
 }

@@ -1,7 +1,11 @@
 //! [`compare`]: output of `netcliff compare`.
 
+use std::collections::BTreeSet;
+
 use netcliff_core::Figure;
-use netcliff_lab::compare::{Change, Class, Comparison, Gate, Outcome, Quantity, Row, Side, Verdict, point_title};
+use netcliff_lab::compare::{
+    Change, Class, Comparison, Gate, Outcome, Quantity, Repetition, Row, Side, Verdict, point_title,
+};
 
 use super::Style;
 use super::page::{Page, Tone};
@@ -126,17 +130,23 @@ fn has_intervals(comparison: &Comparison) -> bool {
 
 /// Remedy if nothing could be tested; with the command, if both runs have the same.
 fn repeat(comparison: &Comparison) -> String {
-    let option = match comparison.kind {
-        "service" | "rfc2544" => "--searches",
-        "learn" | "profile" => return "measure each again for a longer time".to_owned(),
-        "run" => return "measure each again with more repeats".to_owned(),
-        _ => "--repeats",
-    };
-    let command = &comparison.a.provenance.command;
-    if command.is_empty() || *command != comparison.b.provenance.command || command.contains(option) {
-        return format!("run each again with {option} 5");
+    let not_tested = || comparison.rows.iter().filter(|row| row.verdict == Verdict::NotTested);
+    let all_open = not_tested().all(Row::is_open);
+    let few = not_tested().filter(|row| all_open || !row.is_open());
+    let ways: BTreeSet<Repetition> = few.map(|row| Repetition::of(comparison.kind, row.quantity)).collect();
+    let options: Vec<&str> = ways.iter().filter_map(|way| way.option()).collect();
+    if options.is_empty() {
+        let longer = ways.contains(&Repetition::Time);
+        let how = if longer { "for a longer time" } else { "with more repeats" };
+        return format!("measure each again {how}");
     }
-    format!("run {command} {option} 5, once for A and once for B")
+    let more = options.iter().map(|option| format!("{option} 5")).collect::<Vec<_>>().join(" ");
+    let command = &comparison.a.provenance.command;
+    let has_one = options.iter().any(|option| command.contains(option));
+    if command.is_empty() || *command != comparison.b.provenance.command || has_one {
+        return format!("run each again with {more}");
+    }
+    format!("run {command} {more}, once for A and once for B")
 }
 
 /// Smallest change that these repeats would have shown.
