@@ -32,7 +32,7 @@ sentences! {
     /// A note. Equality compares sentences, because a note that was read from a file is always [`Note::Read`].
     #[derive(Debug, Clone)]
     pub enum Note {
-        Read(sentence: String) => "{sentence}";
+        Read(note: ReadNote) => "{note}";
         Warning(warning: Warning) => "warning: {warning}";
 
         // Several queues.
@@ -217,25 +217,81 @@ sentences! {
     }
 }
 
-/// First words of [`Note::Approximate`] and [`Note::Unchecked`], before the name of the approximation. Notes that were
-/// read from a file are only sentences.
-const APPROXIMATES: &str = "the model approximates here (";
-const UNKNOWN_ERROR: &str = "the model's error is unknown here (";
+/// A note that was read from a file. Its first words say once which note it is, if a reader distinguishes it.
+#[derive(Debug, Clone)]
+pub enum ReadNote {
+    /// [`Note::Approximate`]: name of the approximation, sentence.
+    Approximate(String, String),
+    /// [`Note::Unchecked`]: name of the approximation, sentence.
+    Unchecked(String, String),
+    /// [`Note::Warning`]: sentence without its first word.
+    Warning(String),
+    /// Any other note: sentence.
+    Other(String),
+}
+
+/// The text after `begin`, up to `end`; `None` if the sentence does not begin so.
+fn name_in(sentence: &str, begin: &str, end: &str) -> Option<String> {
+    Some(sentence.strip_prefix(begin)?.split_once(end)?.0.to_owned())
+}
+
+impl From<String> for ReadNote {
+    fn from(sentence: String) -> Self {
+        if let Some(name) = name_in(&sentence, "the model approximates here (", "). ") {
+            Self::Approximate(name, sentence)
+        } else if let Some(name) = name_in(&sentence, "the model's error is unknown here (", "): ") {
+            Self::Unchecked(name, sentence)
+        } else if let Some(warning) = sentence.strip_prefix("warning: ") {
+            Self::Warning(warning.to_owned())
+        } else {
+            Self::Other(sentence)
+        }
+    }
+}
+
+impl std::fmt::Display for ReadNote {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Approximate(_, sentence) | Self::Unchecked(_, sentence) | Self::Other(sentence) => {
+                out.write_str(sentence)
+            }
+            Self::Warning(warning) => write!(out, "warning: {warning}"),
+        }
+    }
+}
 
 impl Note {
     /// Whether it says that the model's error is unknown.
     pub fn is_unknown_error(&self) -> bool {
-        self.to_string().starts_with(UNKNOWN_ERROR)
+        self.unchecked().is_some()
     }
 
     /// Whether it bounds the error of an approximation whose error is unknown according to `other`.
     pub fn is_refuted_by(&self, other: &Self) -> bool {
-        let (bounds, unknown) = (self.to_string(), other.to_string());
-        let name = bounds.strip_prefix(APPROXIMATES).and_then(|rest| Some(rest.split_once("). ")?.0));
-        let of = |name: &str| {
-            unknown.strip_prefix(UNKNOWN_ERROR).is_some_and(|rest| rest.starts_with(&format!("{name}): ")))
+        let bounded = match self {
+            Self::Approximate(bounds) => bounds.name,
+            Self::Read(ReadNote::Approximate(name, _)) => name,
+            _ => return false,
         };
-        name.is_some_and(of)
+        other.unchecked() == Some(bounded)
+    }
+
+    /// Name of the approximation whose error is unknown; `None` for other notes.
+    fn unchecked(&self) -> Option<&str> {
+        match self {
+            Self::Unchecked(name, ..) => Some(name),
+            Self::Read(ReadNote::Unchecked(name, _)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The warning's sentence without its first word; `None` for other notes.
+    pub fn warning(&self) -> Option<String> {
+        match self {
+            Self::Warning(warning) => Some(warning.to_string()),
+            Self::Read(ReadNote::Warning(warning)) => Some(warning.clone()),
+            _ => None,
+        }
     }
 }
 
@@ -247,7 +303,7 @@ impl PartialEq for Note {
 
 impl From<String> for Note {
     fn from(sentence: String) -> Self {
-        Self::Read(sentence)
+        Self::Read(sentence.into())
     }
 }
 
@@ -259,7 +315,7 @@ impl Serialize for Note {
 
 impl<'de> Deserialize<'de> for Note {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        String::deserialize(input).map(Self::Read)
+        String::deserialize(input).map(Self::from)
     }
 }
 
@@ -429,12 +485,14 @@ mod tests {
             Note::HeavyTails(Some((59_000.0, 60_000.0))),
             Note::FewerPhases(8),
             Note::AtLatency(2e-6, Some(30e-6)),
+            Note::Warning(Warning::OneSlot),
         ];
         let said = [
             "unknown here (dim): a ring of 2000 and a socket of 3000 packets is more than any that was checked",
             "the load that was really offered (59.0000 kpps of the 60.0000 kpps asked for)",
             "(coefficient of variation 0.35) are modelled as these phases; the application's times",
             "computed with an interrupt latency of 2us and a gap that ends 30us late, by trials",
+            "warning: ring = 1 holds only the packet in service",
         ];
         let json = serde_json::to_string(&notes).unwrap();
         let read: Vec<Note> = serde_json::from_str(&json).unwrap();
@@ -443,15 +501,18 @@ mod tests {
         for (note, said) in notes.iter().zip(said) {
             assert!(note.to_string().contains(said), "{note}");
         }
-        assert!(matches!(&read[0], Note::Read(sentence) if sentence.starts_with("the model's error is unknown")));
+        assert!(matches!(&read[0], Note::Read(ReadNote::Unchecked(name, _)) if name == "dim"));
+        assert!(matches!(&read[3], Note::Read(ReadNote::Other(_))));
+        assert_eq!((read[4].warning(), read[3].warning()), (notes[4].warning(), None));
         let range = (0.0, 1.0);
         let of = |name| {
             Note::Approximate(Bounds { name, loss: range, mean_latency: range, interrupts: range, available: range })
         };
+        let stored = |name| Note::from(of(name).to_string());
         for unknown in [&notes[0], &read[0]] {
-            assert!(
-                unknown.is_unknown_error() && of("dim").is_refuted_by(unknown) && !of("napi").is_refuted_by(unknown)
-            );
+            assert!(unknown.is_unknown_error());
+            assert!(of("dim").is_refuted_by(unknown) && !of("napi").is_refuted_by(unknown));
+            assert!(stored("dim").is_refuted_by(unknown) && !stored("napi").is_refuted_by(unknown));
         }
         assert!(!of("dim").is_unknown_error() && !of("dim").is_refuted_by(&of("dim")));
         assert_ne!(Note::NeverUsedUp(300, 256), Note::NeverUsedUp(301, 256));

@@ -90,9 +90,6 @@ const WHOLE: &[Column] = &[
     ("wait for completion", Unit::Seconds, |o| o.transmitted?.waiting_s),
 ];
 
-/// Start of a note that warns of a value which is probably a mistake.
-const WARNING: &str = "warning: ";
-
 /// CPU shares of [`WHOLE`] that are 0 only because the host's preset does not know their cost.
 fn unknown_shares(host: &Host) -> Vec<&'static str> {
     let is_whole = Preset::named(&host.name).is_some_and(|preset| preset.is_whole);
@@ -168,8 +165,7 @@ fn analysis(analysis: &Analysis, is_unknown: bool, style: Style) -> String {
 fn list(records: &[Record], style: Style) -> String {
     let (shared, telling): (Vec<&Fact>, Vec<&Fact>) =
         LONG.iter().partition(|(_, get)| records.iter().all(|record| get(record) == get(&records[0])));
-    let (warnings, notes): (Vec<String>, Vec<String>) =
-        notes(records).into_iter().partition(|line| line.starts_with("warning"));
+    let [warnings, notes] = [true, false].map(|warn| notes(records, warn));
     let above: Vec<String> = several(records).into_iter().chain(warnings).map(|line| wrapped(&line, style)).collect();
     let mut text = if above.is_empty() { String::new() } else { above.concat() + "\n" };
     text.push_str(&facts(&shared, &records[0]));
@@ -180,12 +176,12 @@ fn list(records: &[Record], style: Style) -> String {
     text
 }
 
-/// Each note once, in the order of the records, with the loads that have it unless all records have it. A warning
-/// begins with "warning", any other note with "note". Notes on full polls become the one with the highest values.
-fn notes(records: &[Record]) -> Vec<String> {
+/// Each warning, or each other note, once, in the order of the records, with the loads that have it unless all records
+/// have it. Notes on full polls become the one with the highest values.
+fn notes(records: &[Record], warn: bool) -> Vec<String> {
     let all = || records.iter().flat_map(|record| &record.outcome.notes);
     let sentence = |note: &Note| {
-        let Note::FullPolls(_, weight, _) = note else { return note.to_string() };
+        let Note::FullPolls(_, weight, _) = note else { return note.warning().unwrap_or_else(|| note.to_string()) };
         let most = all().fold((0.0, 0.0), |most: (f64, f64), other| match other {
             Note::FullPolls(share, of, more_pps) if of == weight => (most.0.max(*share), most.1.max(*more_pps)),
             _ => most,
@@ -194,10 +190,11 @@ fn notes(records: &[Record]) -> Vec<String> {
     };
     let noted = |record| -> Vec<(String, String)> {
         let record: &Record = record;
-        valid(&record.outcome.notes).into_iter().map(|note| (sentence(note), load(record))).collect()
+        let wanted = valid(&record.outcome.notes).into_iter().filter(|note| note.warning().is_some() == warn);
+        wanted.map(|note| (sentence(note), load(record))).collect()
     };
+    let kind = if warn { "warning" } else { "note" };
     let line = |(note, mut loads): (String, Vec<String>)| {
-        let (kind, note) = note.strip_prefix(WARNING).map_or(("note", note.as_str()), |text| ("warning", text));
         if loads.len() == records.len() {
             return format!("{kind}: {note}");
         }
@@ -394,9 +391,10 @@ fn outcome(record: &Record, at: &str, style: Style) -> String {
             table.add_row([(*name).to_owned(), value]);
         }
     }
-    let (warnings, notes): (Vec<String>, Vec<String>) =
-        valid(&record.outcome.notes).into_iter().map(ToString::to_string).partition(|note| note.starts_with(WARNING));
-    let answer: String = [answer(record, at)].iter().chain(&warnings).map(|line| wrapped(line, style)).collect();
+    let (warnings, notes): (Vec<&Note>, Vec<&Note>) =
+        valid(&record.outcome.notes).into_iter().partition(|note| note.warning().is_some());
+    let warnings = warnings.iter().map(ToString::to_string);
+    let answer: String = [answer(record, at)].into_iter().chain(warnings).map(|line| wrapped(&line, style)).collect();
     let mut text = format!("{answer}\n{}\n{}", facts(&all, record), lines(&table));
     text.push_str(&applications(&record.outcome.applications, style));
     text.push_str(&queues(&record.outcome.queues, style));

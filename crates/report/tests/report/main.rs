@@ -55,7 +55,7 @@ mod table {
     fn unknown_shares_are_dashes_and_warnings_follow_the_answer() {
         let mut record = fixture::records().remove(4);
         record.point.host = Preset::named("komdiv64-800mhz").expect("a preset").host;
-        record.outcome.notes = ["warning: a value", "a fact"].map(|note| Note::Read(note.to_owned())).into();
+        record.outcome.notes = ["warning: a value", "a fact"].map(|note| Note::from(note.to_owned())).into();
         let page = |record: &Record| table::outcomes(std::slice::from_ref(record), Style::default());
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = page(&record);
@@ -81,7 +81,7 @@ mod table {
     fn csv_fields_round_trip_and_absent_ones_are_empty() {
         let mut records = fixture::records();
         records[0].outcome.notes =
-            ["a, \"note\"\nof two lines", HOSTILE].map(|note| Note::Read(note.to_owned())).into();
+            ["a, \"note\"\nof two lines", HOSTILE].map(|note| Note::from(note.to_owned())).into();
         records[0].outcome.throughput_pps = Some(f64::NAN.into());
         let text = csv::records(&records);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
