@@ -299,8 +299,9 @@ fn measured(
     let stopped = options.stop.load(Ordering::Relaxed);
     let mut report = summary::report(options, far, &configs, &meters, fingerprints);
     summary::add_storage(&mut report, storage_bps);
-    let others = Disturbances::of_this_host().since(&before).into_iter().chain(limits.iter().cloned());
-    report.warnings.extend(others.map(StreamWarning::from));
+    report.warnings.extend(Disturbances::of_this_host().since(&before).into_iter().map(StreamWarning::Other));
+    // Sentences of a rig: other runs are among them.
+    report.warnings.extend(limits.iter().cloned().map(StreamWarning::from));
     report.partial |= stopped;
     report.provenance.elapsed_s = Some(begin.elapsed().as_secs_f64());
     Ok(report)

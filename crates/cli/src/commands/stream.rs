@@ -137,7 +137,10 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
         let _ = store.remove(&[run]);
     }
     let mut found = found?;
-    found.warnings.extend(own_namespace.into_iter().chain(other_runs).chain(limits).map(StreamWarning::from));
+    found.warnings.extend(own_namespace.map(StreamWarning::Other));
+    // Sentences of the host's lock: other runs are among them.
+    found.warnings.extend(other_runs.into_iter().map(StreamWarning::from));
+    found.warnings.extend(limits.into_iter().map(StreamWarning::Other));
     // An error of the store must not prevent the output, and an error of the output must not prevent the storing.
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &found.fingerprint)?;

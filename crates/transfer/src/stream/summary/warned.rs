@@ -18,7 +18,7 @@ pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[C
     let of_rows = rows.iter().flat_map(|row| {
         let name = format!("{} of {}", row.path, units::print_bytes(row.block_bytes));
         let named = |warnings: Vec<String>| {
-            warnings.into_iter().map(|warning| StreamWarning::from(format!("{name}: {warning}"))).collect::<Vec<_>>()
+            warnings.into_iter().map(|warning| StreamWarning::Other(format!("{name}: {warning}"))).collect::<Vec<_>>()
         };
         let mut found = full_threads(&name, row, threads);
         found.extend(named(surprises(row)));
@@ -26,7 +26,7 @@ pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[C
         found.extend(named([stolen(row), held_back(row), dropped(row)].concat()));
         found
     });
-    of_rows.chain(smaller_buffers(options, configs).into_iter().map(StreamWarning::from)).collect()
+    of_rows.chain(smaller_buffers(options, configs).into_iter().map(StreamWarning::Other)).collect()
 }
 
 /// The storage limits a transfer whose goodput is within these shares of the storage's own rate. A faster transfer did
@@ -43,7 +43,7 @@ pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<StreamWarning
         STORAGE.contains(&share).then(|| {
             let sentence =
                 format!("{name}: the storage limits the rate, which is {percent:.0} % of its own without a network");
-            StreamWarning::from(sentence)
+            StreamWarning::Other(sentence)
         })
     };
     rows.iter().filter_map(of_row).collect()
@@ -61,10 +61,11 @@ fn full_threads(name: &str, row: &StreamRow, threads: Option<u32>) -> Vec<Stream
 fn surprises(row: &StreamRow) -> Vec<String> {
     let shortfall = row.known.as_ref().and_then(Known::shortfall);
     let shortfall = shortfall.map(|shortfall| format!("goodput is {shortfall}"));
-    let told = row.datagrams.map(|datagrams| datagrams.unreachable).filter(|told| *told > 0);
-    let told =
-        told.map(|told| format!("{told} ICMP messages said that port or host was unreachable; the transfer went on"));
-    shortfall.into_iter().chain(told).collect()
+    let messages = row.datagrams.map(|datagrams| datagrams.unreachable).filter(|messages| *messages > 0);
+    let unreachable = messages.map(|messages| {
+        format!("{messages} ICMP messages said that port or host was unreachable; the transfer went on")
+    });
+    shortfall.into_iter().chain(unreachable).collect()
 }
 
 fn full_cpus(name: &str, row: &StreamRow) -> Option<StreamWarning> {
@@ -113,22 +114,22 @@ fn dropped(row: &StreamRow) -> Vec<String> {
 
 /// Warnings for buffers that the kernel made smaller than requested.
 fn smaller_buffers(options: &StreamOptions, configs: &[Config]) -> Vec<String> {
-    let mut held = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first()?.in_force.as_ref());
-    let Some(in_force) = held.next_back() else { return Vec::new() };
-    let asked = &options.template.options;
+    let mut all = configs.iter().filter_map(|config| config.repeats.last()?.transfer.flows.first()?.in_force.as_ref());
+    let Some(in_force) = all.next_back() else { return Vec::new() };
+    let requested = &options.template.options;
     let pairs = [
-        ("send", "wmem_max", asked.send_buffer_bytes, Some(in_force.send_buffer_bytes)),
-        ("receive", "rmem_max", asked.receive_buffer_bytes, in_force.receive_buffer_bytes),
+        ("send", "wmem_max", requested.send_buffer_bytes, Some(in_force.send_buffer_bytes)),
+        ("receive", "rmem_max", requested.receive_buffer_bytes, in_force.receive_buffer_bytes),
     ];
-    let smaller = pairs.into_iter().filter_map(|(which, limit, asked, held)| {
-        let (asked, held) = (asked?, held?);
+    let smaller = pairs.into_iter().filter_map(|(which, limit, requested, actual)| {
+        let (requested, actual) = (requested?, actual?);
         // The kernel doubles the requested size.
-        let held = u64::from(held) / 2;
-        let told = || {
-            let held = units::print_bytes(held);
-            format!("the {which} buffer is {held}, less than requested: net.core.{limit} limits it")
+        let actual = u64::from(actual) / 2;
+        let sentence = || {
+            let actual = units::print_bytes(actual);
+            format!("the {which} buffer is {actual}, less than requested: net.core.{limit} limits it")
         };
-        (held < u64::from(asked)).then(told)
+        (actual < u64::from(requested)).then(sentence)
     });
     smaller.collect()
 }
