@@ -10,6 +10,7 @@ mod searches;
 
 use netcliff_core::stream::Spread;
 
+use super::missing::MissingFigure;
 use super::procedures;
 use super::report::{LineShare, Pacing, SearchTurn, Seen, SizeReport};
 use super::settings::{FrameSize, Settings};
@@ -213,7 +214,8 @@ fn others<D: Device>(settings: &Settings, asker: &mut Asker<'_, D>, size: &mut S
         let (curve, ended) = procedures::loss_curve(size.max_pps, settings.loss_step, settings.trial_s, &mut ask);
         if let Some(error) = ended {
             let loads = curve.trials.len() + curve.void_pps.len();
-            size.missing.push(format!("loss: ended early after {loads} loads; lower ones were not tried"));
+            let why = format!("ended early after {loads} loads; lower ones were not tried");
+            size.missing.push(MissingFigure::new("loss", why));
             size.loss = Some(curve).filter(|_| loads > 0);
             return Err(error);
         }
@@ -241,8 +243,9 @@ fn back_to_back<D: Device>(
     asker: &mut Asker<'_, D>,
     size: &mut SizeReport,
 ) -> Result<(), D::Error> {
+    let missing = |why: String, size: &mut SizeReport| size.missing.push(MissingFigure::new("back-to-back", why));
     let Some(throughput_pps) = size.forwarded_pps() else {
-        size.missing.push("back-to-back: there is no throughput to correct the buffer time by".to_owned());
+        missing("there is no throughput to correct the buffer time by".to_owned(), size);
         return Ok(());
     };
     let mut rates = Vec::new();
@@ -255,12 +258,11 @@ fn back_to_back<D: Device>(
     let burst_pps = Spread::of(rates).map_or(size.sender_pps, |rates| rates.median);
     if ended.is_some() {
         let (had, asked) = (found.as_ref().map_or(0, |found| found.bursts.len()), settings.burst_repeats);
-        size.missing.push(format!("back-to-back: ended early after {had} of {asked} repeats"));
+        missing(format!("ended early after {had} of {asked} repeats"), size);
     }
     match found {
         Some(found) if found.capped as usize == found.bursts.len() => {
-            size.missing
-                .push(format!("back-to-back: bursts of {} frames were forwarded whole each time", bursts.longest));
+            missing(format!("bursts of {} frames were forwarded whole each time", bursts.longest), size);
         }
         Some(mut found) => {
             found.at_rate(burst_pps);
@@ -268,7 +270,7 @@ fn back_to_back<D: Device>(
             size.back_to_back = Some(found);
         }
         None if ended.is_some() => {}
-        None => size.missing.push("back-to-back: no burst was forwarded whole".to_owned()),
+        None => missing("no burst was forwarded whole".to_owned(), size),
     }
     ended.map_or(Ok(()), Err)
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`procedures`] | frame loss, back-to-back (RFC 9004), latency (RFC 2544 26.2, RFC 8219), as pure functions |
 //! | [`settings`], [`report`] | configuration and results |
+//! | [`missing`] | what the results of a frame size lack, and why |
 //! | [`conduct`] | the trials on a [`conduct::Device`], size by size |
 //! | [`cost`] | the cost of a frame on the router's CPU, and the throughput predicted from it |
 //! | [`instruments`] | how frames are sent, received and stamped |
@@ -28,6 +29,7 @@ pub mod cost;
 pub mod forwarding;
 pub mod instruments;
 pub mod kernel;
+pub mod missing;
 pub mod procedures;
 pub mod report;
 pub mod settings;

@@ -6,6 +6,7 @@
 //!   corrected for the frames that the device forwards during the burst.
 //! - [`latency`]: RFC 2544's mean, and RFC 8219's typical and worst case, from repeated trials.
 
+use crate::missing::MissingFigure;
 use crate::tester::stamps::{Absent, Stamps};
 use netcliff_core::stream::Spread;
 use serde::{Deserialize, Serialize};
@@ -32,8 +33,8 @@ impl LossCurve {
         self.trials.iter().all(|trial| trial.lost >= trial.sent)
     }
 
-    /// Describes what the curve lacks, a sentence each.
-    pub fn missing(&self) -> Vec<String> {
+    /// What the curve lacks.
+    pub fn missing(&self) -> Vec<MissingFigure> {
         let end = match self {
             _ if self.clean => None,
             _ if self.trials.is_empty() => Some("the sender reached no load: nothing is known of the device"),
@@ -47,7 +48,7 @@ impl LossCurve {
             1 => Some("1 load is void: the sender or the sink did not keep up".to_owned()),
             loads => Some(format!("{loads} loads are void: the sender or the sink did not keep up")),
         };
-        end.map(str::to_owned).into_iter().chain(void).map(|why| format!("loss: {why}")).collect()
+        end.map(str::to_owned).into_iter().chain(void).map(|why| MissingFigure::new("loss", why)).collect()
     }
 }
 

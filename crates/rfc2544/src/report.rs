@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cost::Predicted;
 use super::instruments::Instruments;
+use super::missing::MissingFigure;
 use super::procedures::{BackToBack, Latency, LossCurve};
 use super::settings::{FrameSize, Settings};
 use netcliff_mlrsearch::{Found, Goal, Searched};
@@ -110,7 +111,8 @@ pub struct SizeReport {
     pub pacing: Option<Pacing>,
     /// What could not be measured and why, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+    pub missing: Vec<MissingFigure>,
 }
 
 impl SizeReport {

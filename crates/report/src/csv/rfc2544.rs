@@ -1,5 +1,6 @@
 //! [`rfc2544`]: RFC 2544's tables in long form.
 
+use netcliff_rfc2544::missing::Reason;
 use netcliff_rfc2544::procedures::{BackToBack, Latency, LossCurve};
 use netcliff_rfc2544::report::{Limit, Rfc2544Report, SearchTurn, SizeReport};
 
@@ -149,12 +150,11 @@ impl Rows<'_> {
         self.row("back-to-back", load, corrected, Some(found.corrected_buffer_s));
     }
 
-    /// Adds the figures that are missing, with the reason. Each sentence of the report begins with the name of its
-    /// test.
+    /// Adds the figures that are missing, with the reason.
     fn missing(&mut self) {
-        for sentence in &self.size.missing {
-            let (test, why) = sentence.split_once(": ").unwrap_or(("", sentence));
-            self.word(test, None, "missing", why.to_owned());
+        for missing in &self.size.missing {
+            let Reason { figure, why } = missing.reason();
+            self.word(figure, None, "missing", why.clone());
         }
     }
 }

@@ -4,6 +4,7 @@ pub mod brief;
 
 use netcliff_core::stream::Spread;
 use netcliff_mlrsearch::trial::Trial;
+use netcliff_rfc2544::missing::MissingFigure;
 use netcliff_rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 use netcliff_rfc2544::settings::{SearchBy, Settings};
 
@@ -69,13 +70,12 @@ pub fn missing(report: &Rfc2544Report) -> Vec<String> {
     lines_of(report, |line| !is_lower_bound(line)).into_iter().chain(left).collect()
 }
 
-/// Whether the reason for which a figure is missing or limited is that the device can forward more.
-fn is_lower_bound(line: &str) -> bool {
-    line.contains("can forward more") || line.contains("the tester is the limit")
+fn is_lower_bound(missing: &MissingFigure) -> bool {
+    matches!(missing, MissingFigure::LowerBound(_))
 }
 
 /// Reasons for which figures are missing or limited, each with the frame sizes that it applies to.
-fn lines_of(report: &Rfc2544Report, fits: impl Fn(&str) -> bool) -> Vec<String> {
+fn lines_of(report: &Rfc2544Report, fits: impl Fn(&MissingFigure) -> bool) -> Vec<String> {
     let each = report.sizes.iter().flat_map(|size| size.missing.iter().map(move |line| (line, size.frame.to_string())));
     let lines = grouped(each.filter(|(line, _)| fits(line)));
     lines.into_iter().map(|(line, sizes)| format!("{}: {line}", sizes.join(", "))).collect()

@@ -4,6 +4,7 @@ use crate::tester::stamps::{Absent, Stamps};
 use netcliff_packets::latency::{Latency as Histogram, LatencyRecord};
 
 use super::{Asker, Device, Tagged};
+use crate::missing::MissingFigure;
 use crate::procedures::{self, Latency, LatencyRepeat};
 use crate::report::SizeReport;
 use crate::settings::Settings;
@@ -17,7 +18,7 @@ pub(super) fn latency<D: Device>(
     size: &mut SizeReport,
 ) -> Result<(), D::Error> {
     let Some(load_pps) = size.forwarded_pps() else {
-        size.missing.push("latency: there is no throughput to measure it at".to_owned());
+        size.missing.push(MissingFigure::new("latency", "there is no throughput to measure it at"));
         return Ok(());
     };
     let trial_s = 2.0 * settings.trial_s;
@@ -53,11 +54,12 @@ pub(super) fn latency<D: Device>(
         let asked = settings.latency_repeats;
         let lost = u32::saturating_sub(made, had + unstamped);
         let early = if ended.is_err() { format!(" (ended early after {})", made + void) } else { String::new() };
-        size.missing.push(format!(
-            "latency: {had} of {asked} repeats count{early}; in {void} the sender or the sink was too slow, in {lost} the tagged \
-             frame was lost{}",
+        let why = format!(
+            "{had} of {asked} repeats count{early}; in {void} the sender or the sink was too slow, in {lost} the tagged frame was \
+             lost{}",
             without_stamps(unstamped, absent)
-        ));
+        );
+        size.missing.push(MissingFigure::new("latency", why));
     }
     let clock = settings.stamps;
     let absent = (clock != Stamps::Application).then_some(absent);

@@ -3,6 +3,7 @@
 use netcliff_core::Figure;
 
 use super::{Asker, Device};
+use crate::missing::{Ended, MissingFigure};
 use crate::report::{GoalReport, Limit, SearchTurn, SizeReport};
 use crate::settings::{SearchBy, Settings};
 use netcliff_core::verdict::KEPT_UP_SHARE;
@@ -98,32 +99,25 @@ pub(super) fn limit(settings: &Settings, turn: &SearchTurn, goal: usize) -> Opti
     }
 }
 
-/// A message that the run ended during a search of this size.
-pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> String {
+/// The throughput that is missing because the run ended during a search of this size.
+pub(super) fn interrupted(turn: &SearchTurn, settings: &Settings) -> MissingFigure {
     let which = if settings.searches > 1 { format!("search {}", turn.round) } else { "the search".to_owned() };
     let trials = turn.searched.trials.len() + turn.searched.void_trials as usize;
     let trials = if trials == 1 { "1 trial".to_owned() } else { format!("{trials} trials") };
-    format!("throughput: {which} ended early after {trials}; its bounds so far are no throughput")
+    let why = format!("{which} ended early after {trials}; its bounds so far are no throughput");
+    MissingFigure::new("throughput", why)
 }
 
-/// Describes a missing or limited result of a search, by how the search ended. `None` if nothing is missing.
-fn missing(limit: Option<Limit>, end: End) -> Option<&'static str> {
+/// How a search ended without the requested bounds. `None` if nothing is missing.
+fn ended(limit: Option<Limit>, end: End) -> Option<Ended> {
     match (limit, end) {
-        (Some(Limit::Asked), _) => Some("the highest load allowed (--max) was forwarded; the device can forward more"),
-        (Some(Limit::Tester), End::AboveVoid) => Some(
-            "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device can forward more",
-        ),
-        (Some(Limit::Tester), _) => Some(
-            "the tester is the limit: the device forwarded all frames that the tester can send, and can forward more",
-        ),
-        (_, End::BelowMinimum) => Some("even a thousandth of the highest load lost frames"),
-        (_, End::SenderTooSlow) => Some("the sender did not reach even a thousandth of the highest load"),
-        (Some(Limit::Device), End::AboveMaximum | End::AboveSender | End::AboveVoid) => Some(
-            "the bounds are further apart than requested (--width): the tester did not reach the loads between them",
-        ),
-        (_, End::OutOfTime) => Some(
-            "the bounds were not close enough after 30 full trials: the device's loss does not depend on the load alone",
-        ),
+        (Some(Limit::Asked), _) => Some(Ended::AtMaximum),
+        (Some(Limit::Tester), End::AboveVoid) => Some(Ended::BelowVoid),
+        (Some(Limit::Tester), _) => Some(Ended::AtTester),
+        (_, End::BelowMinimum) => Some(Ended::BelowMinimum),
+        (_, End::SenderTooSlow) => Some(Ended::SenderTooSlow),
+        (Some(Limit::Device), End::AboveMaximum | End::AboveSender | End::AboveVoid) => Some(Ended::Apart),
+        (_, End::OutOfTime) => Some(Ended::OutOfTime),
         _ => None,
     }
 }
@@ -148,7 +142,7 @@ pub(super) fn settle(size: &mut SizeReport, turns: Vec<SearchTurn>, settings: &S
         size.throughput_pps = mean(&size.bounds());
         let from_zero = |figure: &Figure| figure.interval.is_some_and(|ends| ends.low <= 0.0);
         if size.throughput_pps.as_ref().is_some_and(from_zero) {
-            size.missing.push(TOO_FEW.to_owned());
+            size.missing.push(MissingFigure::new("throughput", TOO_FEW));
         }
     }
 }
@@ -181,8 +175,8 @@ fn in_the_middle(turns: &[SearchTurn]) -> Option<&SearchTurn> {
 }
 
 /// Warning about a mean whose interval starts at 0.
-const TOO_FEW: &str = "throughput: the searches are too few, or too far apart, for their mean: its interval begins at 0; ask for more \
-                       --searches";
+const TOO_FEW: &str =
+    "the searches are too few, or too far apart, for their mean: its interval begins at 0; ask for more --searches";
 
 /// Mean of the lower bounds with the interval that `compare` uses in its test, cut off at 0.
 fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
@@ -192,23 +186,20 @@ fn mean(bounds: &[(f64, Option<f64>)]) -> Option<Figure> {
     Some(figure.not_negative())
 }
 
-/// Describes missing or limited results of the searches for a goal: each sentence once, with the number of searches
-/// that it applies to. Each sentence starts with `of`.
-fn all_missing(turns: &[SearchTurn], settings: &Settings, goal: usize, of: &str) -> Vec<String> {
+/// Missing or limited results of the searches for a goal, which is named `figure`: each end once, with the number of
+/// searches that ended so.
+fn all_missing(turns: &[SearchTurn], settings: &Settings, goal: usize, figure: &str) -> Vec<MissingFigure> {
     let (made, asked) = (turns.len(), settings.searches);
-    let ends = turns.iter().filter_map(|turn| missing(limit(settings, turn, goal), turn.searched.found.get(goal)?.end));
-    let mut counted: Vec<(&str, usize)> = Vec::new();
-    for sentence in ends {
-        match counted.iter_mut().find(|(known, _)| *known == sentence) {
+    let ends = turns.iter().filter_map(|turn| ended(limit(settings, turn, goal), turn.searched.found.get(goal)?.end));
+    let mut counted: Vec<(Ended, usize)> = Vec::new();
+    for end in ends {
+        match counted.iter_mut().find(|(known, _)| *known == end) {
             Some((_, count)) => *count += 1,
-            None => counted.push((sentence, 1)),
+            None => counted.push((end, 1)),
         }
     }
-    let said = |(sentence, count): (&str, usize)| match asked {
-        1 => format!("{of}: {sentence}"),
-        _ => format!("{of}: in {count} of {made} searches: {sentence}"),
-    };
-    let short =
-        (goal == 0 && made < asked as usize).then(|| format!("throughput: {made} of {asked} searches were made"));
-    short.into_iter().chain(counted.into_iter().map(said)).collect()
+    let of_end = |(end, count)| MissingFigure::of_searches(figure, end, (asked != 1).then_some((count, made)));
+    let few = || MissingFigure::new("throughput", format!("{made} of {asked} searches were made"));
+    let short = (goal == 0 && made < asked as usize).then(few);
+    short.into_iter().chain(counted.into_iter().map(of_end)).collect()
 }

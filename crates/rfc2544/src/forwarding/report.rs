@@ -121,7 +121,7 @@ impl ForwardingSample {
             predicted: size.predicted,
             trials: size.seen.trials,
             trial_time_s: searched.map_or(0.0, |searched| searched.trial_time_s),
-            missing: size.missing.clone(),
+            missing: size.missing.iter().map(ToString::to_string).collect(),
         }
     }
 }
