@@ -50,7 +50,7 @@ impl NotHad {
 /// Largest number of curves that are named for one reason.
 const NAMED: usize = 3;
 
-/// Largest number of published values of one verdict that [`Drawing::answer`] names by their labels.
+/// Largest number of published values of one verdict that [`answer`] names by their labels.
 const LABELLED: usize = 2;
 
 /// Whether the curves reproduce a published value.
@@ -76,6 +76,42 @@ impl Reproduced {
             (false, false) => Self::Open,
         }
     }
+}
+
+/// How many published values the curves reproduce, and the numbers of the others: `6 of 7 published values are
+/// reproduced. Not reproduced: number 6 (LABEL).` `None` without published values. `checked`: [`Drawing::checked`].
+pub fn answer(checked: &[(&Mark, Vec<Check>)]) -> Option<String> {
+    if checked.is_empty() {
+        return None;
+    }
+    let all = checked.len();
+    let verdicts: Vec<Reproduced> = checked.iter().map(|(_, checks)| Reproduced::of(checks)).collect();
+    let are = |wanted: Reproduced| -> Vec<usize> { (0..all).filter(|at| verdicts[*at] == wanted).collect() };
+    let reproduced = are(Reproduced::Yes).len();
+    let (noun, verb) = (if all == 1 { "value" } else { "values" }, if reproduced == 1 { "is" } else { "are" });
+    let mut sentences = vec![format!("{reproduced} of {all} published {noun} {verb} reproduced.")];
+    let groups: [(&str, Vec<usize>); 4] = [
+        ("Not reproduced", are(Reproduced::No)),
+        ("Reproduced by some curves or engines only", are(Reproduced::Partly)),
+        ("Without a verdict", are(Reproduced::Open)),
+        ("Not certain", (0..all).filter(|at| is_unsure(&checked[*at].1)).collect()),
+    ];
+    for (verdict, marks) in groups.into_iter().filter(|(_, marks)| !marks.is_empty()) {
+        let labelled = |at: &usize| format!("number {} ({})", at + 1, checked[*at].0.label);
+        let marks = if marks.len() <= LABELLED {
+            marks.iter().map(labelled).collect::<Vec<_>>().join(", ")
+        } else {
+            let numbers: Vec<String> = marks.iter().map(|at| (at + 1).to_string()).collect();
+            format!("numbers {}", numbers.join(", "))
+        };
+        sentences.push(format!("{verdict}: {marks}."));
+    }
+    Some(sentences.join(" "))
+}
+
+/// Whether the interval of any compared value crosses an end of the accepted range.
+pub fn is_unsure(checks: &[Check]) -> bool {
+    checks.iter().any(|check| check.sure == Some(false))
 }
 
 /// The meaning of "not certain" after a comparison.
@@ -211,36 +247,9 @@ impl Drawing {
         self
     }
 
-    /// How many published values the curves reproduce, and the numbers of the others: `6 of 7 published values are
-    /// reproduced. Not reproduced: number 6 (LABEL).` `None` without published values.
-    pub fn answer(&self) -> Option<String> {
-        if self.marks.is_empty() {
-            return None;
-        }
-        let checks: Vec<Vec<Check>> = self.marks.iter().map(|mark| self.checks(mark)).collect();
-        let is = |at: usize, wanted: Reproduced| Reproduced::of(&checks[at]) == wanted;
-        let all = self.marks.len();
-        let reproduced = (0..all).filter(|at| is(*at, Reproduced::Yes)).count();
-        let (noun, verb) = (if all == 1 { "value" } else { "values" }, if reproduced == 1 { "is" } else { "are" });
-        let mut sentences = vec![format!("{reproduced} of {all} published {noun} {verb} reproduced.")];
-        let unsure = |at: usize| checks[at].iter().any(|check| check.sure == Some(false));
-        let groups: [(&str, Vec<usize>); 4] = [
-            ("Not reproduced", (0..all).filter(|at| is(*at, Reproduced::No)).collect()),
-            ("Reproduced by some curves or engines only", (0..all).filter(|at| is(*at, Reproduced::Partly)).collect()),
-            ("Without a verdict", (0..all).filter(|at| is(*at, Reproduced::Open)).collect()),
-            ("Not certain", (0..all).filter(|at| unsure(*at)).collect()),
-        ];
-        for (verdict, marks) in groups.into_iter().filter(|(_, marks)| !marks.is_empty()) {
-            let labelled = |at: &usize| format!("number {} ({})", at + 1, self.marks[*at].label);
-            let marks = if marks.len() <= LABELLED {
-                marks.iter().map(labelled).collect::<Vec<_>>().join(", ")
-            } else {
-                let numbers: Vec<String> = marks.iter().map(|at| (at + 1).to_string()).collect();
-                format!("numbers {}", numbers.join(", "))
-            };
-            sentences.push(format!("{verdict}: {marks}."));
-        }
-        Some(sentences.join(" "))
+    /// Every mark with the comparisons with its curves.
+    pub fn checked(&self) -> Vec<(&Mark, Vec<Check>)> {
+        self.marks.iter().map(|mark| (mark, self.checks(mark))).collect()
     }
 
     /// Where the fidelity of the model is set, if a point has no value for want of another one.

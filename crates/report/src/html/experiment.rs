@@ -1,13 +1,13 @@
 //! [`experiment`]: the page of `netcliff run`.
 
 use maud::{Markup, html};
-use netcliff_core::experiment::{Curve, Mark};
+use netcliff_core::experiment::{Check, Curve, Mark};
 
 use super::figure::figure;
 use super::page;
 use super::stack::{Cell, stack, wide_stack, words};
 use super::tables::facts;
-use crate::drawing::{Drawing, NOT_CERTAIN, NotHad, unit};
+use crate::drawing::{Drawing, NOT_CERTAIN, NotHad, answer, is_unsure, unit};
 use crate::format;
 use crate::svg;
 
@@ -23,6 +23,7 @@ pub(super) fn titled(title: &str, command: &str) -> String {
 }
 
 fn body(drawing: &Drawing) -> Markup {
+    let checked = drawing.checked();
     html! {
         header {
             p.kicker { "netcliff run · " (format::date_utc(drawing.provenance.started_unix_s)) }
@@ -30,13 +31,13 @@ fn body(drawing: &Drawing) -> Markup {
             @if drawing.partial {
                 p.banner role="status" { strong { "Partial." } " The run was stopped early. Results up to then are shown." }
             }
-            @if let Some(answer) = drawing.answer() { p { strong { (answer) } } }
+            @if let Some(answer) = answer(&checked) { p { strong { (answer) } } }
         }
         main {
             (figure(&svg::experiment::plot(drawing, "figure"), false))
             // Without marks, the figure has these notes itself.
             @if !drawing.marks.is_empty() { @for line in drawing.engines() { p.note { (line) } } }
-            (stated(drawing))
+            (stated(drawing, &checked))
             (not_had(drawing))
             (asked(drawing))
             (values(drawing))
@@ -47,9 +48,8 @@ fn body(drawing: &Drawing) -> Markup {
     }
 }
 
-fn stated(drawing: &Drawing) -> Markup {
-    let row = |(index, mark): (usize, &Mark)| {
-        let checks = drawing.checks(mark);
+fn stated(drawing: &Drawing, checked: &[(&Mark, Vec<Check>)]) -> Markup {
+    let row = |(index, (mark, checks)): (usize, &(&Mark, Vec<Check>))| {
         let found = html! {
             @if checks.is_empty() { "not compared: " (drawing.not_compared(mark)) }
             @for (index, check) in checks.iter().enumerate() {
@@ -60,14 +60,14 @@ fn stated(drawing: &Drawing) -> Markup {
         let name = format!("{} {}", index + 1, mark.label);
         vec![words(name), words(drawing.claim(mark)), Cell::Words(found), words(&mark.source)]
     };
-    let unsure = drawing.marks.iter().flat_map(|mark| drawing.checks(mark)).any(|check| check.sure == Some(false));
+    let unsure = checked.iter().any(|(_, checks)| is_unsure(checks));
     html! {
-        @if !drawing.marks.is_empty() {
+        @if !checked.is_empty() {
             section #stated {
                 h2 { "Published values" }
                 p.note { "Diamonds and dashed lines of the figure, with their numbers; ratios, differences, ranges and values of other figures are not drawn. In brackets: the relative error, or the interval." }
                 @if unsure { p.note { (NOT_CERTAIN) } }
-                (stack(&["number in the figure", "published", "computed or measured here", "source"], drawing.marks.iter().enumerate().map(row)))
+                (stack(&["number in the figure", "published", "computed or measured here", "source"], checked.iter().enumerate().map(row)))
             }
         }
     }

@@ -1,11 +1,11 @@
 //! [`experiment`]: output of `netcliff run`.
 
-use netcliff_core::experiment::Curve;
+use netcliff_core::experiment::{Check, Curve, Mark};
 
 use super::Style;
 use super::chart::{chart, letter};
 use super::page::{Page, Tone};
-use crate::drawing::{Drawing, NOT_CERTAIN, NotHad, unit};
+use crate::drawing::{Drawing, NOT_CERTAIN, NotHad, answer, is_unsure, unit};
 use crate::format;
 
 /// Columns of values in the table of curves.
@@ -25,7 +25,8 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     if drawing.partial {
         page.paragraph(0, Tone::Alarm, "PARTIAL: stopped early. Results up to then are shown; --resume continues.");
     }
-    if let Some(answer) = drawing.answer() {
+    let checked = drawing.checked();
+    if let Some(answer) = answer(&checked) {
         page.paragraph(0, Tone::Plain, &answer);
     }
     for (name, fact) in &drawing.asked {
@@ -37,7 +38,7 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
         page.paragraph(2, Tone::Faint, &legend(drawing));
     }
     values(&mut page, drawing);
-    marks(&mut page, drawing);
+    marks(&mut page, drawing, &checked);
     if !drawing.not_had.is_empty() {
         page.heading("POINTS WITHOUT A VALUE");
         NotHad::by_reason(&drawing.not_had).iter().for_each(|reason| page.item("- ", reason));
@@ -134,28 +135,25 @@ fn cell(text: &str) -> String {
     format!(" {text:>width$}", width = VALUE - 1)
 }
 
-fn marks(page: &mut Page, drawing: &Drawing) {
-    if drawing.marks.is_empty() {
+fn marks(page: &mut Page, drawing: &Drawing, checked: &[(&Mark, Vec<Check>)]) {
+    if checked.is_empty() {
         return;
     }
     page.heading("PUBLISHED VALUES");
     page.paragraph(2, Tone::Faint, "Below each: the curve's value, in brackets its relative error or its interval.");
-    let mut unsure = false;
-    for (index, mark) in drawing.marks.iter().enumerate() {
+    for (index, (mark, checks)) in checked.iter().enumerate() {
         let text = format!("{}: {}; {}", mark.label, drawing.claim(mark), mark.source);
         page.item(&format!("{}. ", index + 1), &text);
-        let checks = drawing.checks(mark);
         if checks.is_empty() {
             page.paragraph(5, Tone::Plain, &format!("not compared: {}", drawing.not_compared(mark)));
         }
         for check in checks {
             let outside = check.within == Some(false);
             let tone = if outside { Tone::Alarm } else { Tone::Plain };
-            page.paragraph(5, tone, &drawing.compared(mark, &check));
-            unsure |= check.sure == Some(false);
+            page.paragraph(5, tone, &drawing.compared(mark, check));
         }
     }
-    if unsure {
+    if checked.iter().any(|(_, checks)| is_unsure(checks)) {
         page.paragraph(2, Tone::Faint, NOT_CERTAIN);
     }
 }
