@@ -15,6 +15,7 @@ use netcliff_model::ModelEngine;
 
 use crate::inputs;
 use crate::store::{Store, StoreError};
+use choice::Uncalibrated;
 use netcliff_find as find;
 
 pub use choice::{unfit, unusual};
@@ -159,7 +160,7 @@ fn packets_per_interrupt(finding: &Finding, cliff_pps: f64) -> Option<(f64, f64)
 /// # Errors
 /// The reason why no calibration can be used, as a part of a sentence.
 pub fn calibration(store: &Path) -> Result<Found, String> {
-    choice::choose(store, &this_cpu())
+    choice::choose(store, &this_cpu()).map_err(String::from)
 }
 
 /// Name of this machine's CPUs, as in findings.
@@ -210,7 +211,7 @@ pub fn opening(store: &Path) -> Result<(Found, bool), String> {
 fn opening_of(store: &Path, cpu: &str) -> Result<(Found, bool), String> {
     let found = choice::choose(store, cpu).or_else(|why| {
         let newest = newest_of(store, Some(cpu)).or_else(|_| newest_of(store, None));
-        newest.map(|found| Found { why: Some(why), ..found })
+        newest.map(|found| Found { why: Some(why.into()), ..found })
     })?;
     let here = is_of(&found.finding, cpu);
     Ok((found, here))
@@ -305,8 +306,8 @@ pub enum Origin {
     Named(String),
     /// A `find` or `learn` in the store or a file.
     Found(Box<Found>),
-    /// A preset, because this machine has no calibration; with the reason.
-    Preset(String),
+    /// A preset, because this machine has no calibration; with the reason if the store has runs that are not used.
+    Preset(Option<String>),
 }
 
 impl Origin {
@@ -334,7 +335,7 @@ impl fmt::Display for Origin {
             }
             Self::Preset(why) => {
                 let (name, year) = PRESET;
-                let why = if why.contains("not used") { format!(": {why}") } else { String::new() };
+                let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
                 write!(f, "preset {name} ({year}){why}; `netcliff find` measures this machine's")
             }
         }
@@ -355,10 +356,17 @@ pub fn named(
         found.map(Costs::from).map_err(|message| FileError { path: name.to_owned(), message })
     };
     match name {
-        None => Ok(match store().and_then(|store| calibration(&store)) {
-            Ok(found) => found.into(),
-            Err(why) => Costs { host: inputs::host(PRESET.0)?, origin: Origin::Preset(why) },
-        }),
+        None => {
+            let chosen = store().map_err(Uncalibrated::from).and_then(|store| choice::choose(&store, &this_cpu()));
+            let preset = |why| -> Result<Costs, FileError> {
+                Ok(Costs { host: inputs::host(PRESET.0)?, origin: Origin::Preset(why) })
+            };
+            match chosen {
+                Ok(found) => Ok(found.into()),
+                Err(Uncalibrated::Unused(why)) => preset(Some(why)),
+                Err(Uncalibrated::Other(_)) => preset(None),
+            }
+        }
         Some(LAST_FIND) => {
             let why = |why: String| format!("{why}; `netcliff find` measures them");
             found(LAST_FIND, store().and_then(|store| newest(&store)).map_err(why))

@@ -68,9 +68,9 @@ pub fn unusual(finding: &Finding) -> Option<String> {
 /// # Errors
 /// The reason why no calibration can be used, as a part of a sentence. It names the runs that are not used, and what to
 /// do.
-pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
+pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, Uncalibrated> {
     if !path.exists() {
-        return Err("there is no store yet".to_owned());
+        return Err(Uncalibrated::Other("there is no store yet".to_owned()));
     }
     let store = Store::open_to_read(path).map_err(|error| error.to_string())?;
     let (named, gone) = match store.calibration().map_err(|error| error.to_string())? {
@@ -86,6 +86,7 @@ pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
     }
     let mut newer: Vec<String> = gone.into_iter().collect();
     let mut unusual_one: Option<(Found, usize)> = None;
+    let mut unused = false;
     for run in finds(&store).map_err(|error| error.to_string())? {
         let Some((found, finding)) = of_run(&store, run.id)? else { continue };
         match unfit(&finding, cpu).map(|why| (why, false)).or_else(|| unusual(&finding).map(|why| (why, true))) {
@@ -94,6 +95,7 @@ pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
             Some(_) if finding.host.cpu != cpu || finding.host.at.is_some() => {}
             Some((why, usable)) => {
                 newer.push(format!("run {} is not used: {why}", run.id));
+                unused = true;
                 if usable && unusual_one.is_none() {
                     unusual_one = Some((found, newer.len()));
                 }
@@ -107,12 +109,36 @@ pub(super) fn choose(path: &Path, cpu: &str) -> Result<Found, String> {
         return Ok(Found { why: explained(&before), ..found });
     }
     let none = "no `netcliff find` of this machine in the store measured a cliff";
-    match newer.is_empty() {
-        true => Err(none.to_owned()),
-        false => Err(format!(
+    let why = match newer.is_empty() {
+        true => none.to_owned(),
+        false => format!(
             "{none} that can be relied on ({}); `netcliff results calibrate N` uses one all the same",
             newer.join("; ")
-        )),
+        ),
+    };
+    Err(if unused { Uncalibrated::Unused(why) } else { Uncalibrated::Other(why) })
+}
+
+/// The reason why no calibration can be used, as a part of a sentence.
+#[derive(Debug)]
+pub(super) enum Uncalibrated {
+    /// The store has runs of this machine, but they are not used.
+    Unused(String),
+    /// The store has none, or cannot be read.
+    Other(String),
+}
+
+impl From<String> for Uncalibrated {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+impl From<Uncalibrated> for String {
+    fn from(why: Uncalibrated) -> Self {
+        match why {
+            Uncalibrated::Unused(why) | Uncalibrated::Other(why) => why,
+        }
     }
 }
 

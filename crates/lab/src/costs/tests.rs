@@ -124,7 +124,7 @@ fn only_runs_to_rely_on_calibrate_a_host() {
         ),
     ];
     let runs = unfit.map(|(change, _)| keep(&store, change));
-    let why = choice::choose(&path, HERE).unwrap_err();
+    let why = String::from(choice::choose(&path, HERE).unwrap_err());
     assert!(unfit.iter().all(|(_, says)| why.contains(says)) && why.contains("results calibrate N"), "{why}");
     let (good, larger) = (keep(&store, |_| ()), keep(&store, |one| one.setup.traffic.size = FrameSizes::Fixed(512)));
     keep(&store, |one| one.host.cpu = "64 x Another CPU".into());

@@ -1,6 +1,7 @@
 //! [`read`]: packets from pcap and pcapng files.
 
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use netcliff_core::capture::{Capture, USUAL_MTU, named, reading};
@@ -30,7 +31,8 @@ pub fn read(path: &str) -> Result<Capture, FileError> {
 
 fn unread(name: &str, cause: &std::io::Error) -> String {
     let why = super::unread(cause);
-    if name == "-" || why.contains("is a pipe") {
+    let is_pipe = || std::fs::metadata(name).is_ok_and(|about| about.file_type().is_fifo());
+    if name == "-" || cause.kind() == std::io::ErrorKind::InvalidInput && is_pipe() {
         return format!("{why}; captures are read from files: tcpdump -w FILE, then give FILE");
     }
     why

@@ -9,7 +9,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use serde::{Deserialize, Serialize};
 
 use super::aligned::Aligned;
-use super::conductor::{Conductor, Event, ExitNotifier, Shared};
+use super::conductor::{Conductor, Event, ExitNotifier, Shared, Stopped};
 use super::end::{self, DataPath, Done, End, Reader, Truncating};
 use super::follow::Following;
 use super::gate::{Arrival, Gate};
@@ -64,7 +64,7 @@ pub(super) struct EndResult {
 pub(super) struct Played {
     pub sides: Vec<EndResult>,
     /// Why the transfer was stopped early. `None` if it was not.
-    pub stopped: Option<String>,
+    pub stopped: Option<Stopped>,
 }
 
 impl Played {
@@ -74,7 +74,7 @@ impl Played {
             let ends = self.sides.iter().enumerate().filter(|(place, _)| sends(*place) == sender);
             ends.filter_map(|(_, side)| side.end.failure.clone()).next()
         };
-        failure(false).or_else(|| failure(true)).or_else(|| self.stopped.clone())
+        failure(false).or_else(|| failure(true)).or_else(|| self.stopped.map(|why| why.to_string()))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use nix::sys::socket;
+use serde::{Deserialize, Serialize};
 
 use super::gate::Gate;
 use super::live::Cells;
@@ -16,6 +17,26 @@ use super::sampler::{Sampler, Sockets};
 use super::{Settings, Spans};
 use super::{Span, Watch};
 use netcliff_packets::clock;
+
+/// Why a transfer was stopped early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Stopped {
+    /// The user stopped it.
+    #[serde(rename = "stopped on request")]
+    OnRequest,
+    /// The control channel was lost.
+    #[serde(rename = "the far end is gone")]
+    FarEndGone,
+}
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::OnRequest => "stopped on request",
+            Self::FarEndGone => "the far end is gone",
+        })
+    }
+}
 
 /// State that all ends share.
 pub(super) struct Shared<'a> {
@@ -96,7 +117,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// Runs all phases from the first byte to the last window. Returns a reason if the transfer was stopped early.
-    pub(super) fn run(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
+    pub(super) fn run(&mut self, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<Stopped> {
         let spans = self.shared.spans;
         // All ends have passed the gate, and have sent their sockets before.
         while let Ok(event) = self.heard.try_recv() {
@@ -184,7 +205,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// Waits until a time, or until all leading ends have finished. Returns a reason if the transfer was stopped.
-    fn wait(&mut self, until_ns: Option<u64>, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<String> {
+    fn wait(&mut self, until_ns: Option<u64>, sampler: Option<&Sampler>, watch: &mut dyn Watch) -> Option<Stopped> {
         loop {
             let now_ns = clock::monotonic_ns();
             self.shared.phase.look(now_ns);
@@ -196,8 +217,9 @@ impl<'a> Conductor<'a> {
             if self.failed || self.leaders_left == 0 || until_ns.is_some_and(|until| now_ns >= until) {
                 return None;
             }
-            if let Some(why) = self.asked_to_stop() {
-                return Some(why.to_owned());
+            let stopped = self.stopped();
+            if stopped.is_some() {
+                return stopped;
             }
             let due_ns = self.intervals.as_ref().map(IntervalReader::due_ns);
             let wake_ns = until_ns.into_iter().chain(due_ns).fold(now_ns + LOOK_NS, u64::min);
@@ -209,12 +231,12 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    fn asked_to_stop(&self) -> Option<&'static str> {
+    fn stopped(&self) -> Option<Stopped> {
         let set = |flag: Option<&AtomicBool>| flag.is_some_and(|flag| flag.load(Ordering::Relaxed));
         if set(self.shared.settings.stop.as_deref()) {
-            Some("stopped on request")
+            Some(Stopped::OnRequest)
         } else if set(self.shared.other_half) {
-            Some("the far end is gone")
+            Some(Stopped::FarEndGone)
         } else {
             None
         }

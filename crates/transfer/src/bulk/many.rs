@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::conduct::{self, Played};
+use super::conductor::Stopped;
 use super::far::TransferKind;
 use super::far_end_request::FarEndRequest;
 use super::near::{last_report, parts, together};
@@ -224,8 +225,9 @@ fn gathered(
         made.extend(transfer.flows);
     }
     let cut_short = cut_short.map(|(_, why)| why);
-    let stopped = played.stopped.filter(|why| cut_short.is_none() || why.contains("request"));
-    Transfer { flows: made, cut_short: stopped.or(cut_short), far: None, many: Some(Many { start_ns, agents: parts }) }
+    let stopped = played.stopped.filter(|why| cut_short.is_none() || *why == Stopped::OnRequest);
+    let cut_short = stopped.map(|why| why.to_string()).or(cut_short);
+    Transfer { flows: made, cut_short, far: None, many: Some(Many { start_ns, agents: parts }) }
 }
 
 /// Sends the start time when all ends are ready. Passes all other calls on to the caller's watch.

@@ -166,7 +166,7 @@ pub(super) fn together(settings: &Settings, near: Played, reported: Result<FarRe
     // Order of reasons: the user's stop, then the far end's failure, then the reports of the ends.
     let cut_short = near
         .stopped
-        .clone()
+        .map(|why| why.to_string())
         .or(far_failed.map(|why| format!("the far end: {why}")))
         .or(near_reason)
         .or(far_reason.map(|why| format!("the far end {why}")));
