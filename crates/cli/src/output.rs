@@ -321,8 +321,8 @@ pub fn columns(stream: &impl IsTerminal) -> Option<usize> {
     const USUAL: usize = 80;
     /// Smallest width that pages are laid out for (columns).
     const LEAST: usize = 48;
-    let told = || ratatui::crossterm::terminal::size().ok().filter(|(columns, _)| *columns > 0);
-    stream.is_terminal().then(|| told().map_or(USUAL, |(columns, _)| usize::from(columns)).max(LEAST))
+    let size = || ratatui::crossterm::terminal::size().ok().filter(|(columns, _)| *columns > 0);
+    stream.is_terminal().then(|| size().map_or(USUAL, |(columns, _)| usize::from(columns)).max(LEAST))
 }
 
 /// Prints an error and returns its exit code.

@@ -166,7 +166,7 @@ fn curve(mut found: ByLoad) -> ByLoad {
     let alike = |one: &(f64, f64), other: &(f64, f64)| other.0 <= (1.0 + ALIKE) * one.0;
     let median = |group: &[(f64, f64)]| {
         let of = |pick: fn(&(f64, f64)) -> f64| stats::median(&group.iter().map(pick).collect::<Vec<f64>>());
-        Some((of(|told| told.0)?.value, of(|told| told.1)?.value))
+        Some((of(|estimate| estimate.0)?.value, of(|estimate| estimate.1)?.value))
     };
     found.chunk_by(alike).filter_map(median).collect()
 }

@@ -79,11 +79,11 @@ impl Computing {
     pub(super) fn look(&mut self) -> Vec<Chunk> {
         let (ended, under_way) = std::mem::take(&mut self.under_way).into_iter().partition(|(_, at)| at.is_finished());
         self.under_way = under_way;
-        let told = |(id, thread): (u64, JoinHandle<Value>)| {
+        let chunks_of = |(id, thread): (u64, JoinHandle<Value>)| {
             let died = || Answer::<()>::Failed("the computation died, which is an error of netcliff".to_owned());
             computed(id, thread.join().unwrap_or_else(|_| serde_json::to_value(died()).unwrap_or_default()))
         };
-        ended.into_iter().flat_map(told).collect()
+        ended.into_iter().flat_map(chunks_of).collect()
     }
 }
 

@@ -90,11 +90,11 @@ impl Predictor {
     /// gets a flag that is set when its result is no longer wanted.
     pub fn begin<T: Send + 'static>(&self, compute: impl FnOnce(&Self, &AtomicBool) -> T + Send + 'static) -> Begun<T> {
         let (asked, unwanted) = (self.clone(), Arc::new(AtomicBool::new(false)));
-        let (told, answer) = channel();
-        let told_off = Arc::clone(&unwanted);
+        let (sender, answer) = channel();
+        let flag = Arc::clone(&unwanted);
         let thread = std::thread::spawn(move || {
             // After a stop nobody waits for the result, and sending it fails.
-            let _ = told.send(compute(&asked, &told_off));
+            let _ = sender.send(compute(&asked, &flag));
         });
         Begun { answer, unwanted, thread }
     }

@@ -101,18 +101,18 @@ pub fn both_ways(
     idle: Idle,
     spec: &TrialSpec,
 ) -> Result<IdleModes, TrialError> {
-    let this = told(idle, &bench.observe(spec, true)?);
+    let this = trial_of(idle, &bench.observe(spec, true)?);
     let mut modes = IdleModes { mode: idle.name().to_owned(), this: Some(this), other: None };
     if switch.set(idle.other()).is_ok() {
         let other = bench.observe(spec, true);
         // The mode was set before, so that setting it again cannot fail.
         let _ = switch.set(idle);
-        modes.other = Some(told(idle.other(), &other?));
+        modes.other = Some(trial_of(idle.other(), &other?));
     }
     Ok(modes)
 }
 
-fn told(idle: Idle, observation: &Observation) -> IdleTrial {
+fn trial_of(idle: Idle, observation: &Observation) -> IdleTrial {
     let latency = observation.outcome.latency_s;
     IdleTrial {
         mode: idle.name().to_owned(),

@@ -519,7 +519,7 @@ mod round_trips {
                 let (seconds, seed) = (base.seconds.max(ROUND_TRIP_S), base.seed + number);
                 match self.bench.round_trips(&TrialShape { seconds, seed, ..base.clone() }.at(rate_pps)) {
                     Ok(seen) => match seen.and_then(|seen| at(share, rate_pps, &seen)) {
-                        Some(told) => self.finding.round_trips.push(told),
+                        Some(one) => self.finding.round_trips.push(one),
                         None => {
                             let why = "no answer of the application came, or a clock was set during the trial";
                             missing(self.finding, FigurePath::Whole(WholeFigure::RoundTrips), why);

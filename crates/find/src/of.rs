@@ -101,10 +101,10 @@ pub fn find_of(
             Progress::Running(value) => said(session, value, observer)?,
         };
         let for_the_hand = order.filter(|order| !computing.obey(order));
-        let mut told = for_the_hand.map(|order| hand.obey(&order)).unwrap_or_default();
-        told.extend(hand.look());
-        told.extend(computing.look());
-        tell(session, told)?;
+        let mut results = for_the_hand.map(|order| hand.obey(&order)).unwrap_or_default();
+        results.extend(hand.look());
+        results.extend(computing.look());
+        tell(session, results)?;
         std::thread::sleep(LOOK.saturating_sub(began.elapsed()));
     };
     ended(session, last, observer)

@@ -179,14 +179,15 @@ impl<'a> Recorder<'a> {
     fn of_stages(&self, stages: &[Stage]) -> Trials {
         let Some((costs, base)) = &self.calibrated else { return Trials::default() };
         let like = |seen: &&Seen| stages.contains(&seen.stage) && is_like(&seen.spec, base);
-        let told = |seen: Vec<&Seen>| seen.into_iter().filter_map(Seen::told).collect::<Vec<Counts>>();
+        let counts_of = |seen: Vec<&Seen>| seen.into_iter().filter_map(Seen::usable).collect::<Vec<Counts>>();
         let warm = |seen: &Seen| costs.backlog || seen.counts.as_ref().is_some_and(is_warm);
         let is_empty = |seen: &&Seen| seen.loss <= LITTLE_LOSS && warm(seen);
         let empty: Vec<&Seen> = self.seen.iter().filter(like).filter(is_empty).collect();
         let highest_pps = empty.iter().map(|seen| seen.spec.rate_pps).fold(0.0, f64::max);
-        let high = told(empty.iter().copied().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps).collect());
-        let empty = if high.len() < FEWEST { told(empty) } else { high };
-        Trials { empty, full: told(self.seen.iter().filter(like).filter(|seen| seen.loss > FULL_LOSS).collect()) }
+        let high =
+            counts_of(empty.iter().copied().filter(|seen| seen.spec.rate_pps >= HIGH_LOADS * highest_pps).collect());
+        let empty = if high.len() < FEWEST { counts_of(empty) } else { high };
+        Trials { empty, full: counts_of(self.seen.iter().filter(like).filter(|seen| seen.loss > FULL_LOSS).collect()) }
     }
 }
 
@@ -223,7 +224,7 @@ fn is_like(spec: &TrialSpec, base: &TrialShape) -> bool {
 
 impl Seen {
     /// The trial's counts; `None` if it was not metered, or no packet was processed or read.
-    fn told(&self) -> Option<Counts> {
+    fn usable(&self) -> Option<Counts> {
         self.counts.clone().filter(|c| c.packets > 0.0 && c.delivered > 0.0)
     }
 

@@ -58,7 +58,7 @@ impl Sureness {
         ratios.sort_by(f64::total_cmp);
         let at = |share: f64| netcliff_stats::at_share(&ratios, share).unwrap_or(1.0);
         let outside = (1.0 - CONFIDENCE) / 2.0;
-        let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::told).collect();
+        let mut sensitivity: Vec<CliffSensitivity> = parts.iter().map(Part::sensitivity).collect();
         sensitivity.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
         // The interval always includes the predicted cliff, even if all replicates lie on one side of it.
         let ends = (at(outside).min(1.0), at(1.0 - outside).max(1.0));
@@ -159,7 +159,7 @@ impl Part {
         Some(Self { key, elasticity: slope * own, changes: changes? })
     }
 
-    fn told(&self) -> CliffSensitivity {
+    fn sensitivity(&self) -> CliffSensitivity {
         let count = self.changes.len().max(1) as f64;
         let mean = self.changes.iter().sum::<f64>() / count;
         let variance = self.changes.iter().map(|change| (change - mean).powi(2)).sum::<f64>() / count;

@@ -16,7 +16,7 @@ impl Run<'_, '_> {
         self.finding.disturbance = self.bench.disturbance(self.left_out);
         self.finding.speed = self.bench.speed();
         self.finding.drift = self.bench.drift();
-        if self.finding.disturbance.as_ref().is_some_and(|told| told.host.is_none()) {
+        if self.finding.disturbance.as_ref().is_some_and(|found| found.host.is_none()) {
             missing(
                 self.finding,
                 FigurePath::Whole(WholeFigure::HostPauses),

@@ -49,12 +49,12 @@ fn rounds(later: &mut Later<'_, '_>, change: Change, near_pps: [f64; 2], finding
         }
         pairs.push(pair);
     }
-    Ok(told(&pairs))
+    Ok(medians(&pairs))
 }
 
 /// Medians of the cliffs with and without the suggestion, and the gain: geometric mean over the rounds of with /
 /// without, minus 1.
-fn told(pairs: &[[f64; 2]]) -> Tried {
+fn medians(pairs: &[[f64; 2]]) -> Tried {
     let cliff = |place: usize| {
         let each: Vec<f64> = pairs.iter().map(|pair| pair[place]).collect();
         median(&each).unwrap_or(Figure::exact(each[0]))
@@ -117,11 +117,11 @@ mod tests {
     /// Drift that affects both set-ups of a round equally cancels in their ratio.
     #[test]
     fn the_gain_is_that_of_the_rounds() {
-        let tried = told(&[[400e3, 440e3], [300e3, 330e3], [350e3, 385e3]]);
+        let tried = medians(&[[400e3, 440e3], [300e3, 330e3], [350e3, 385e3]]);
         assert!((tried.gain.value - 0.1).abs() < 1e-9);
         assert!(tried.gain.interval.is_none_or(|ends| ends.high - ends.low < 1e-6));
         assert_eq!((tried.rounds, tried.without_pps.value, tried.with_pps.value), (3, 350e3, 385e3));
-        let ends = told(&[[400e3, 440e3], [400e3, 420e3], [400e3, 460e3]]).gain.interval.expect("of three");
+        let ends = medians(&[[400e3, 440e3], [400e3, 420e3], [400e3, 460e3]]).gain.interval.expect("of three");
         assert!(ends.low < 0.05 && ends.high > 0.15, "{ends:?}");
     }
 }

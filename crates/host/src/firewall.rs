@@ -35,8 +35,8 @@ pub fn dropped_by(flow: &Flow<'_>) -> Result<Option<String>, String> {
         _ => format!("nft cannot be run: {error}"),
     })?;
     if !listed.status.success() {
-        let told = String::from_utf8_lossy(&listed.stderr);
-        return Err(format!("nft says {}", told.lines().next().unwrap_or("nothing")));
+        let message = String::from_utf8_lossy(&listed.stderr);
+        return Err(format!("nft says {}", message.lines().next().unwrap_or("nothing")));
     }
     let ruleset = serde_json::from_slice(&listed.stdout).map_err(|error| format!("nft's JSON: {error}"))?;
     Ok(rules::dropping(&ruleset, flow))

@@ -229,13 +229,13 @@ impl Cpus {
     fn gone(&mut self) -> BTreeSet<u32> {
         let online: BTreeSet<u32> = online_cpus(&self.root).into_iter().collect();
         // The report about a CPU that the list of online CPUs showed as missing may arrive later.
-        let mut gone: BTreeSet<u32> = self.told().into_iter().filter(|cpu| self.online.contains(cpu)).collect();
+        let mut gone: BTreeSet<u32> = self.reported().into_iter().filter(|cpu| self.online.contains(cpu)).collect();
         gone.extend(self.online.difference(&online));
         self.online = online;
         gone
     }
 
-    fn told(&self) -> Vec<u32> {
+    fn reported(&self) -> Vec<u32> {
         let mut gone = Vec::new();
         let Some(socket) = &self.socket else { return gone };
         let mut buffer = vec![0; MESSAGE_BYTES];
@@ -251,13 +251,13 @@ impl Cpus {
 }
 
 /// Most changes that a sentence names; the other changes are only counted.
-const MOST_TOLD: usize = 4;
+const MOST_NAMED: usize = 4;
 
 /// Changes of devices, addresses, CPUs and threads as one sentence; `None` if there was no change.
-pub fn told(mut phrases: Vec<String>) -> Option<String> {
+pub fn sentence(mut phrases: Vec<String>) -> Option<String> {
     phrases.dedup();
-    let more = phrases.len().saturating_sub(MOST_TOLD);
-    phrases.truncate(MOST_TOLD);
+    let more = phrases.len().saturating_sub(MOST_NAMED);
+    phrases.truncate(MOST_NAMED);
     if more > 0 {
         phrases.push(format!("{more} changes more"));
     }

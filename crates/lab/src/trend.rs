@@ -294,14 +294,14 @@ impl Levels<'_> {
             };
             !last.better && beyond
         });
-        Series { point, quantity, values: self.told(), levels, changes, failed }
+        Series { point, quantity, values: self.trend_values(), levels, changes, failed }
     }
 
     fn id(&self, at: usize) -> i64 {
         self.runs[self.values[at].0].0.id
     }
 
-    fn told(&self) -> Vec<TrendValue> {
+    fn trend_values(&self) -> Vec<TrendValue> {
         (0..self.values.len()).map(|at| TrendValue { run: self.id(at), value: self.values[at].1 }).collect()
     }
 

@@ -46,11 +46,11 @@ impl Asked {
 
 impl Executor for Asked {
     fn fetch(&self, _: &Point, _: u64, order: &ReplicationRequest) -> Option<Vec<Filled>> {
-        let told = self.ask(order);
-        if let Err(Fault::Usage(why) | Fault::Failed(why)) = &told {
+        let reply = self.ask(order);
+        if let Err(Fault::Usage(why) | Fault::Failed(why)) = &reply {
             *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.clone());
         }
-        told.ok()
+        reply.ok()
     }
 }
 

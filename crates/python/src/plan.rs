@@ -25,7 +25,7 @@ use crate::work;
 /// with an empty text (`answer_within`).
 type TaskAnswer = (usize, &'static str, String);
 
-fn told(index: usize, answer: Answer) -> TaskAnswer {
+fn task_answer(index: usize, answer: Answer) -> TaskAnswer {
     match answer {
         Answer::Had(record) => match serde_json::to_string(&record) {
             Ok(text) => (index, "done", text),
@@ -181,7 +181,7 @@ impl Plan {
         let plan = Arc::clone(&self.inner);
         self.known(index)?;
         let provenance = provenance(command, None, Default::default());
-        work::run(py, Some(1), move |_| Ok(told(index, plan.answer(&plan.tasks[index], &provenance))))
+        work::run(py, Some(1), move |_| Ok(task_answer(index, plan.answer(&plan.tasks[index], &provenance))))
     }
 
     /// Computes one task, with its replications computed by `fetch`. This function gets the parts of a request, as
@@ -203,7 +203,7 @@ impl Plan {
             let answer = plan.answer_at(&plan.tasks[index], &provenance, &place);
             match (answer, place.raised.into_inner().unwrap_or_else(PoisonError::into_inner)) {
                 (_, Some(why)) => Err(Fault::Failed(why)),
-                (Some(answer), None) => Ok(told(index, answer)),
+                (Some(answer), None) => Ok(task_answer(index, answer)),
                 (None, None) => Err(Fault::Failed("what came back does not fill the order".to_owned())),
             }
         })
@@ -239,7 +239,7 @@ impl Plan {
             let mut answers = Vec::new();
             run::compute_by(&plan, tasks, 1, stop, answer, |index, answered: Option<Option<Answer>>| {
                 answers.push(match answered {
-                    Some(Some(answer)) => told(index, answer),
+                    Some(Some(answer)) => task_answer(index, answer),
                     Some(None) => (index, "long", String::new()),
                     None => (index, "failed", run::DIED.to_owned()),
                 });
@@ -259,7 +259,7 @@ impl Plan {
         std::thread::spawn(move || {
             run::compute(&plan, pending, threads, &provenance, &theirs, |index, answer| {
                 // Sending fails only if the reader has gone, which has set `stop`.
-                let _ = sender.send(told(index, answer));
+                let _ = sender.send(task_answer(index, answer));
             });
         });
         Ok(Answers { answers: std::sync::Mutex::new(answers), stop })

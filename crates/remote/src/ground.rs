@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use netcliff_core::quote::in_short;
-use netcliff_host::ground::{Cpus, Ground, Scope, told};
+use netcliff_host::ground::{Cpus, Ground, Scope, sentence};
 use netcliff_host::nic::path::with_address;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -99,8 +99,8 @@ impl FarGround {
             false => Some(session.lacks(GROUND)),
             true => session.ask(GROUND, &Request::Watch { data_to }).err().map(|error| error.to_string()),
         };
-        let told = |why| format!("changes of the far end's devices, addresses and CPUs: not watched: {why}");
-        Self { refused: why.map(told) }
+        let refusal = |why| format!("changes of the far end's devices, addresses and CPUs: not watched: {why}");
+        Self { refused: why.map(refusal) }
     }
 
     /// Explains why nothing is watched, as a line for the report. `None` if the watch runs.
@@ -118,8 +118,8 @@ impl FarGround {
         let Changes { mut changes } = serde_json::from_value(answer).ok()?;
         changes.retain(|change| !known.is_some_and(|known| known.contains(change.as_str())));
         // The phrases come from another host, so they are shortened to a safe length.
-        told(changes.iter().map(|change| in_short(change)).collect())
-            .map(|told| format!("the far host changed during the measurement: {told}"))
+        sentence(changes.iter().map(|change| in_short(change)).collect())
+            .map(|changes| format!("the far host changed during the measurement: {changes}"))
     }
 }
 

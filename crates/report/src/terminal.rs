@@ -353,8 +353,8 @@ mod tuning {
                 let said = plan.proposals[..place]
                     .iter()
                     .find(|before| before.effect.as_ref() == Some(effect) && effect.len() > LONG);
-                let told = said.map_or_else(|| effect.clone(), |before| format!("as for {}", before.name));
-                page.paragraph(4, Tone::Plain, &format!("expected: {told}"));
+                let expected = said.map_or_else(|| effect.clone(), |before| format!("as for {}", before.name));
+                page.paragraph(4, Tone::Plain, &format!("expected: {expected}"));
             }
             page.paragraph(4, Tone::Plain, &format!("do:  {}", one.command));
         }

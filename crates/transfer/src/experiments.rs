@@ -176,7 +176,7 @@ pub fn run(
         return Err(error);
     }
     match device.restore(place) {
-        Ok(told) => found.warnings.extend(told),
+        Ok(problems) => found.warnings.extend(problems),
         // The device has disappeared: return the results so far with a warning.
         Err(error) if found.configs.iter().any(|config| config.ended.is_some()) => {
             found.warnings.insert(error.to_string());

@@ -83,7 +83,7 @@ impl Stand {
         let mut said: Vec<String> = self.places.iter_mut().flat_map(Ground::changes).collect();
         said.extend(self.cpus.changes());
         said.extend(thread::astray());
-        ground::told(said).map(|told| format!("the host changed during the measurement: {told}"))
+        ground::sentence(said).map(|changes| format!("the host changed during the measurement: {changes}"))
     }
 }
 

@@ -40,8 +40,8 @@ impl WaitArgs {
         if self.no_wait {
             HostLock::go_on_beside_others();
         }
-        let told = |told: &str| output::say(format!("netcliff: {told}"));
-        HostLock::wait_for_others(self.wait.map(Duration::from_secs_f64), told);
+        let say = |line: &str| output::say(format!("netcliff: {line}"));
+        HostLock::wait_for_others(self.wait.map(Duration::from_secs_f64), say);
     }
 
     /// Takes the host's lock for a measurement that changes nothing of this host. Other runs wait while the returned

@@ -81,7 +81,7 @@ fn services(args: &AgentArgs) -> anyhow::Result<Vec<Arc<dyn Service>>> {
         )));
     }
     let service = DeviceService::new(device, StateDir::default_for_user()?)?;
-    service.left_over().iter().for_each(|told| output::say(format!("netcliff: {told}")));
+    service.left_over().iter().for_each(|line| output::say(format!("netcliff: {line}")));
     services.push(Arc::new(service));
     Ok(services)
 }
@@ -197,8 +197,8 @@ fn log(counts: &Counts, most: u32) -> Log {
             Event::Ended { .. } => counts.ended += 1,
         }
         drop(counts);
-        if let Some(told) = told(event, most) {
-            output::say(format!("netcliff: {told}"));
+        if let Some(line) = log_line(event, most) {
+            output::say(format!("netcliff: {line}"));
         }
     })
 }
@@ -232,7 +232,7 @@ fn listen(args: &AgentArgs, settings: Settings, counts: &Counts) -> anyhow::Resu
 
 /// The log line of an event: with one client, about its tests; with several, about their number too. `None` if the
 /// event is not logged.
-fn told(event: &Event<'_>, most: u32) -> Option<String> {
+fn log_line(event: &Event<'_>, most: u32) -> Option<String> {
     Some(match event {
         Event::Came { clients: 1, .. } | Event::Left => return None,
         Event::Came { peer, clients } => format!("{peer} is one of {clients} clients (--clients {most})"),

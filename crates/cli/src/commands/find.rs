@@ -79,7 +79,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
         let _ = if progress.records == 0 { store.remove(&[run]).map(drop) } else { store.finish(run, true, None) };
     }
     let mut finding = found?;
-    finding.host.limits.extend(own_namespace.into_iter().chain(capture.map(|(_, told)| told)));
+    finding.host.limits.extend(own_namespace.into_iter().chain(capture.map(|(_, how)| how)));
     let lost = progress.store_failure.take().or_else(|| kept.and_then(|kept| keep(kept, &finding).err()));
     show(args, &finding, run_id)?;
     if args.profile {
@@ -136,8 +136,8 @@ fn at_the_cliff(options: &FindOptions, finding: &Finding, stop: Arc<AtomicBool>)
 /// Reads the capture to replay. Also returns how it is replayed, in a sentence.
 fn captured(file: &Path) -> anyhow::Result<(Arc<Capture>, String)> {
     let capture = inputs::capture::read(&file.display().to_string()).map_err(output::usage)?;
-    let (capture, told) = replayable(capture);
-    Ok((Arc::new(capture), told))
+    let (capture, how) = replayable(capture);
+    Ok((Arc::new(capture), how))
 }
 
 /// The hosts of a run.

@@ -68,7 +68,7 @@ pub const EXPERIMENT: &[(&str, &str)] = &[
 pub fn explained(error: WireError, names: Names<'_>) -> anyhow::Error {
     match error {
         WireError::Setting { what, value, accepted } => match named(what, &value, &accepted, names) {
-            Some(told) => output::usage(told),
+            Some(sentence) => output::usage(sentence),
             None => output::usage(WireError::Setting { what, value, accepted }),
         },
         WireError::Far(refusal) => WireError::Far(renamed(refusal, names)).into(),

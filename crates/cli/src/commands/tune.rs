@@ -94,7 +94,7 @@ fn show(args: &PlanArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
 
 /// The plan in the requested format. `None` for the page.
 fn form(args: &PlanArgs, plan: &Plan, host: &Inspection) -> anyhow::Result<Option<String>> {
-    let told = |file: permanent::File| {
+    let text_of = |file: permanent::File| {
         if !file.left_out.is_empty() {
             output::say(format!("netcliff: not in such a file: {}; --script holds all", file.left_out.join(", ")));
         }
@@ -110,8 +110,8 @@ fn form(args: &PlanArgs, plan: &Plan, host: &Inspection) -> anyhow::Result<Optio
             refuse_unseen(plan)?;
             Some(permanent::script(plan, host))
         }
-        (.., true, _) => Some(told(permanent::sysctl_d(plan))),
-        (.., true) => Some(told(permanent::udev(plan, host))),
+        (.., true, _) => Some(text_of(permanent::sysctl_d(plan))),
+        (.., true) => Some(text_of(permanent::udev(plan, host))),
         _ => None,
     })
 }
@@ -138,12 +138,12 @@ fn write_profile(dir: &Path, profile: &permanent::Profile) -> anyhow::Result<Str
         return Err(output::usage(format!("--tuned {}: {reason}", dir.display())));
     }
     super::write_in(dir, "tuned.conf", &profile.conf, 0o644)?;
-    let mut told = format!("{}\n", conf.display());
+    let mut written = format!("{}\n", conf.display());
     if let Some(script) = &profile.script {
         let path = super::write_in(dir, permanent::TUNED_SCRIPT, script, 0o755)?;
-        told.push_str(&format!("{}\n", path.display()));
+        written.push_str(&format!("{}\n", path.display()));
     }
-    Ok(told)
+    Ok(written)
 }
 
 /// Adds expected effects to the plan, by the costs that `--host` names, otherwise by this host's calibration in the

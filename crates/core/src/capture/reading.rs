@@ -425,8 +425,8 @@ impl Recording {
             }
             PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
                 let units_per_s = units_per_s(description.if_tsresol).ok_or_else(|| {
-                    let (place, told) = (self.interfaces.len(), description.if_tsresol);
-                    format!("interface {place} has an impossible resolution of time (if_tsresol {told:#04x})")
+                    let (place, resolution) = (self.interfaces.len(), description.if_tsresol);
+                    format!("interface {place} has an impossible resolution of time (if_tsresol {resolution:#04x})")
                 })?;
                 let (offset_s, link) = (description.ts_offset(), Link(description.linktype.0));
                 self.interfaces.push(Interface { link, units_per_s, offset_s, fcs: fcs_of(description) });

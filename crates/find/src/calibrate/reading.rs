@@ -71,11 +71,11 @@ pub fn hidden(seen: &Seen, base: &TrialShape) -> Result<Option<Figure>, Calibrat
     };
     let work_s =
         |c: &Counts| c.undisturbed_work_s.zip(reading_s).map_or(configured_s, |(work_s, more_s)| work_s + more_s);
-    let told = |c: &&Counts| c.busy_interrupts > 0.0 && (seen.backlog || mostly_interrupted(c));
+    let has_interrupts = |c: &&Counts| c.busy_interrupts > 0.0 && (seen.backlog || mostly_interrupted(c));
     let each: Vec<f64> = seen
         .blocked
         .iter()
-        .filter(told)
+        .filter(has_interrupts)
         .map(|c| (c.application_s - work_s(c) * c.delivered) / c.busy_interrupts)
         .collect();
     Ok(stats::median(&each).map(|figure| Figure { value: figure.value.max(0.0), ..figure }))

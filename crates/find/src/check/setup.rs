@@ -65,8 +65,8 @@ impl std::str::FromStr for CheckSetup {
                 }
             }
         }
-        let told = device::figures_of_an_adaptive_driver(&setup.settings);
-        told.map_or(Ok(setup), |why| Err(ParseError::new("--check", text, why)))
+        let refusal = device::figures_of_an_adaptive_driver(&setup.settings);
+        refusal.map_or(Ok(setup), |why| Err(ParseError::new("--check", text, why)))
     }
 }
 

@@ -58,8 +58,8 @@ impl Recorder<'_> {
             packet_s: seen.packet_s,
             slowness: self.slowness_of(seen),
         };
-        let told = |seen: &&Seen| seen.outside.turns_per_s.is_some() || seen.packet_s.is_some();
-        let trials: Vec<SpeedAt> = self.seen.iter().filter(told).map(at).collect();
+        let has_speed = |seen: &&Seen| seen.outside.turns_per_s.is_some() || seen.packet_s.is_some();
+        let trials: Vec<SpeedAt> = self.seen.iter().filter(has_speed).map(at).collect();
         (!trials.is_empty()).then(|| Speed {
             turns_per_s: self.median_of(Stage::Search, |seen| seen.outside.turns_per_s),
             packet_s: self.median_of(Stage::Search, |seen| seen.packet_s),
@@ -108,8 +108,8 @@ fn tasks<'a>(visits: impl Iterator<Item = &'a Visit>) -> Vec<TaskTime> {
         *count += 1;
         *total_s += visit.at.length_s;
     }
-    let told = |(task, (count, total_s)): (&str, (u64, f64))| TaskTime { task: task.to_owned(), count, total_s };
-    let mut tasks: Vec<TaskTime> = by_name.into_iter().map(told).collect();
+    let time_of = |(task, (count, total_s)): (&str, (u64, f64))| TaskTime { task: task.to_owned(), count, total_s };
+    let mut tasks: Vec<TaskTime> = by_name.into_iter().map(time_of).collect();
     tasks.sort_by(|a, b| b.total_s.total_cmp(&a.total_s));
     tasks.truncate(MOST_TASKS);
     tasks
@@ -125,16 +125,16 @@ fn pauses<'a>(
     shortest_s: f64,
     of: impl Fn(&'a Seen) -> Option<(Vec<f64>, f64)>,
 ) -> Option<Pauses> {
-    let (mut lengths, mut measured_s, mut stolen_s, mut told) = (Vec::new(), 0.0, 0.0, false);
+    let (mut lengths, mut measured_s, mut stolen_s, mut any) = (Vec::new(), 0.0, 0.0, false);
     for seen in trials {
         let Some((own, steal_share)) = of(seen) else { continue };
-        told = true;
+        any = true;
         lengths.extend(own);
         measured_s += seen.spec.shape.seconds;
         stolen_s += steal_share * seen.spec.shape.seconds;
     }
     let steal_share = if measured_s > 0.0 { stolen_s / measured_s } else { 0.0 };
-    told.then(|| Pauses { steal_share: Some(steal_share), ..Pauses::of(&lengths, measured_s, shortest_s) })
+    any.then(|| Pauses { steal_share: Some(steal_share), ..Pauses::of(&lengths, measured_s, shortest_s) })
 }
 
 fn clock_jumps(seen: &[Seen]) -> Vec<ClockJump> {

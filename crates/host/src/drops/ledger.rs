@@ -163,8 +163,8 @@ impl Collector {
         let mut limits = Vec::new();
         for (watcher, grown) in watchers.iter().zip(grown) {
             inside += self.rows_of(watcher, grown, &mut rows);
-            let told = grown.limits().into_iter().chain(watcher.tracer.limits().iter().cloned());
-            limits.extend(told.filter(|told| !limits.contains(told)).collect::<Vec<_>>());
+            let own = grown.limits().into_iter().chain(watcher.tracer.limits().iter().cloned());
+            limits.extend(own.filter(|limit| !limits.contains(limit)).collect::<Vec<_>>());
         }
         limits.extend(self.symbols.limit());
         let mut beside = Vec::new();

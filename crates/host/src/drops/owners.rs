@@ -146,15 +146,15 @@ impl Owners {
                 continue;
             };
             row.cause = Some(cause);
-            let told = DropAdvice {
+            let one = DropAdvice {
                 reason: format!("{} at {}", row.reason, super::function_of(&row.place)),
                 meaning,
                 remedies: vec![remedy],
                 source: "net/core/dev.c, __dev_forward_skb2; include/linux/netdevice.h, __is_skb_forwardable"
                     .to_owned(),
             };
-            if !advice.contains(&told) {
-                advice.push(told);
+            if !advice.contains(&one) {
+                advice.push(one);
             }
         }
         advice

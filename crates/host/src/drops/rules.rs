@@ -38,7 +38,7 @@ pub fn advice(rows: &[DropRow]) -> Vec<DropAdvice> {
             None => found.push((rule, vec![name])),
         }
     }
-    let told = |(rule, names): &(&Rule, Vec<String>)| {
+    let advice_of = |(rule, names): &(&Rule, Vec<String>)| {
         let place = |name: &String| rule.reasons.iter().position(|reason| reason == name);
         let mut names = names.clone();
         names.sort_by_key(place);
@@ -49,7 +49,7 @@ pub fn advice(rows: &[DropRow]) -> Vec<DropAdvice> {
             source: rule.source.to_owned(),
         }
     };
-    found.iter().map(told).collect()
+    found.iter().map(advice_of).collect()
 }
 
 const RULES: &[Rule] = &[

@@ -332,10 +332,10 @@ pub fn name_tracking(rows: &[DropRow], traced: &mut [DropRow]) {
     for row in traced.iter_mut().filter(|row| row.reason == "NETFILTER_DROP") {
         let of_space =
             |counter: &&DropRow| TRACKING.contains(&counter.reason.as_str()) && counter.netns_inode == row.netns_inode;
-        let told: Vec<String> =
+        let causes: Vec<String> =
             rows.iter().filter(of_space).map(|counter| format!("{} {}", counter.reason, counter.drops)).collect();
-        if !told.is_empty() {
-            row.cause = Some(format!("among these of connection tracking: {}", told.join(", ")));
+        if !causes.is_empty() {
+            row.cause = Some(format!("among these of connection tracking: {}", causes.join(", ")));
         }
     }
 }

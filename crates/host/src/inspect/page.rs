@@ -150,7 +150,7 @@ fn mitigations(all: &BTreeMap<String, String>) -> String {
 
 fn stack(inspection: &Inspection) -> Facts {
     // A setting that cannot be read here is listed under NOT READ.
-    let told = |before: &str, name: &str, after: &str| {
+    let sysctl = |before: &str, name: &str, after: &str| {
         inspection.host.sysctls.get(name).map(|value| format!("{before}{value}{after}"))
     };
     let network = &inspection.network;
@@ -166,12 +166,12 @@ fn stack(inspection: &Inspection) -> Facts {
                     joined(
                         ", ",
                         [
-                            told("budget ", "net.core.netdev_budget", " packets"),
-                            told("", "net.core.netdev_budget_usecs", " us"),
+                            sysctl("budget ", "net.core.netdev_budget", " packets"),
+                            sysctl("", "net.core.netdev_budget_usecs", " us"),
                         ],
                     ),
-                    told("weight ", "net.core.dev_weight", " packets a poll"),
-                    told("backlog ", "net.core.netdev_max_backlog", " packets a CPU"),
+                    sysctl("weight ", "net.core.dev_weight", " packets a poll"),
+                    sysctl("backlog ", "net.core.netdev_max_backlog", " packets a CPU"),
                 ],
             ),
         ),
@@ -189,10 +189,10 @@ fn stack(inspection: &Inspection) -> Facts {
             joined(
                 ", ",
                 [
-                    told("rmem_max ", "net.core.rmem_max", ""),
-                    told("wmem_max ", "net.core.wmem_max", ""),
-                    told("tcp_rmem ", "net.ipv4.tcp_rmem", ""),
-                    told("tcp_wmem ", "net.ipv4.tcp_wmem", ""),
+                    sysctl("rmem_max ", "net.core.rmem_max", ""),
+                    sysctl("wmem_max ", "net.core.wmem_max", ""),
+                    sysctl("tcp_rmem ", "net.ipv4.tcp_rmem", ""),
+                    sysctl("tcp_wmem ", "net.ipv4.tcp_wmem", ""),
                 ],
             ),
         ),
@@ -201,8 +201,8 @@ fn stack(inspection: &Inspection) -> Facts {
             joined(
                 " ",
                 [
-                    told("", "net.ipv4.tcp_congestion_control", ""),
-                    told("(available: ", "net.ipv4.tcp_available_congestion_control", ")"),
+                    sysctl("", "net.ipv4.tcp_congestion_control", ""),
+                    sysctl("(available: ", "net.ipv4.tcp_available_congestion_control", ")"),
                 ],
             ),
         ),

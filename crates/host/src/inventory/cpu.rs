@@ -220,15 +220,15 @@ fn idle_states(sys: &Path, online: &[u32]) -> Vec<IdleState> {
             let number = entry.strip_prefix("state")?.parse().ok()?;
             let file = |name: &str| dir.join(entry).join(name);
             let disabled = |dir: &Path| procfs::number::<u8>(dir.join(entry).join("disable")).map(|off| off != 0);
-            let told: Vec<(u32, bool)> =
+            let by_cpu: Vec<(u32, bool)> =
                 online.iter().filter_map(|cpu| Some((*cpu, disabled(&dir_of(*cpu))?))).collect();
-            let off = if told.is_empty() { disabled(&dir) == Some(true) } else { told.iter().all(|(_, off)| *off) };
-            let on: Vec<u32> = told.iter().filter(|(_, off)| !off).map(|(cpu, _)| *cpu).collect();
+            let off = if by_cpu.is_empty() { disabled(&dir) == Some(true) } else { by_cpu.iter().all(|(_, off)| *off) };
+            let on: Vec<u32> = by_cpu.iter().filter(|(_, off)| !off).map(|(cpu, _)| *cpu).collect();
             let state = IdleState {
                 name: procfs::text(file("name"))?,
                 exit_latency_us: procfs::number(file("latency")),
                 disabled: off,
-                only_on: if on.len() == told.len() { Vec::new() } else { on },
+                only_on: if on.len() == by_cpu.len() { Vec::new() } else { on },
             };
             Some((number, state))
         })

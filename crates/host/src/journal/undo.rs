@@ -57,7 +57,7 @@ impl ReplayReport {
 
     /// The damaged journals and what was done with them, as sentences.
     pub fn damaged(&self) -> Vec<String> {
-        let told = |path: &PathBuf| {
+        let sentence = |path: &PathBuf| {
             let aside = path.extension().is_some_and(|extension| extension == "damaged");
             let path = path.display();
             match aside {
@@ -68,7 +68,7 @@ impl ReplayReport {
                 false => format!("{path} is damaged and does not say whose it is: it was left alone; remove it"),
             }
         };
-        self.unreadable.iter().map(told).chain(self.refused.iter().cloned()).collect()
+        self.unreadable.iter().map(sentence).chain(self.refused.iter().cloned()).collect()
     }
 
     /// What dead runs left and could not be undone, as sentences. One sentence names all namespaces that another mount

@@ -229,8 +229,8 @@ impl Nic {
     fn receiving(&self) -> Vec<&Instance> {
         let receives =
             |napi: &&Instance| self.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
-        let told: Vec<&Instance> = self.napis.iter().filter(receives).collect();
-        if told.is_empty() { self.napis.iter().collect() } else { told }
+        let known: Vec<&Instance> = self.napis.iter().filter(receives).collect();
+        if known.is_empty() { self.napis.iter().collect() } else { known }
     }
 
     /// Value of a setting of the device's receiving NAPI instances; 0 if it is not reported.

@@ -52,7 +52,7 @@ pub enum ApplyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A step failed.
-    #[error("{name} could not be set to {}: {source}{}; {}", in_short(.new), hint(.source, .setting), told(.undone))]
+    #[error("{name} could not be set to {}: {source}{}; {}", in_short(.new), hint(.source, .setting), restoration(.undone))]
     Step {
         /// The setting.
         setting: Box<Setting>,
@@ -66,7 +66,7 @@ pub enum ApplyError {
         undone: Vec<UndoOutcome>,
     },
     /// The host's setting has changed since the plan was made.
-    #[error("{name} is {}, and was {} when the plan was made: make a new plan; {}", in_short(.is), in_short(.was), told(.undone))]
+    #[error("{name} is {}, and was {} when the plan was made: make a new plan; {}", in_short(.is), in_short(.was), restoration(.undone))]
     Changed {
         /// Name of the setting.
         name: String,
@@ -78,7 +78,7 @@ pub enum ApplyError {
         undone: Vec<UndoOutcome>,
     },
     /// A link that was up did not come back.
-    #[error("{interface} had a carrier before and none {} s after the settings were made; {}", .after.as_secs(), told(.undone))]
+    #[error("{interface} had a carrier before and none {} s after the settings were made; {}", .after.as_secs(), restoration(.undone))]
     NoCarrier {
         /// The interface.
         interface: String,
@@ -88,7 +88,7 @@ pub enum ApplyError {
         undone: Vec<UndoOutcome>,
     },
     /// Settings of the new queues could not be planned.
-    #[error("the channels were changed, and the host could not be looked at again: {reason}; {}", told(.undone))]
+    #[error("the channels were changed, and the host could not be looked at again: {reason}; {}", restoration(.undone))]
     Look {
         /// The reason.
         reason: String,
@@ -105,7 +105,7 @@ fn hint(source: &io::Error, setting: &Setting) -> String {
     }
 }
 
-fn told(undone: &[UndoOutcome]) -> String {
+fn restoration(undone: &[UndoOutcome]) -> String {
     let undone: Vec<&UndoOutcome> = undone.iter().filter(|outcome| !outcome.is_silent()).collect();
     let failed: Vec<String> = undone.iter().filter_map(|outcome| outcome.error.clone()).collect();
     let notes: Vec<String> = undone.iter().filter_map(|outcome| outcome.note.clone()).collect();

@@ -48,9 +48,10 @@ mod at_risk {
         }
         let keys = [NapiKey::DeferHardIrqs, NapiKey::GroFlushTimeout, NapiKey::IrqSuspendTimeout, NapiKey::Threaded];
         for (place, napi) in nic.napis.iter().enumerate() {
-            let told = keys.iter().filter_map(|key| Some((*key, napi.figure(*key)?)));
-            found
-                .extend(told.map(|(key, value)| (Setting::Napi { interface: owned(), place, key }, value.to_string())));
+            let values = keys.iter().filter_map(|key| Some((*key, napi.figure(*key)?)));
+            found.extend(
+                values.map(|(key, value)| (Setting::Napi { interface: owned(), place, key }, value.to_string())),
+            );
         }
         found.extend(of_each_queue(&nic));
         Ok(found)

@@ -61,9 +61,9 @@ fn fit(trials: &[Trial], short_s: f64, loss_ratio: f64, falls: bool) -> Option<S
         if deviation < 1e-9 * centre {
             break;
         }
-        let (next, next_variance, told) = step(&lost, &passed, centre, deviation);
+        let (next, next_variance, used) = step(&lost, &passed, centre, deviation);
         let moved = (next - centre).abs().max((next_variance.sqrt() - deviation).abs());
-        (centre, variance, samples) = (next, next_variance, told);
+        (centre, variance, samples) = (next, next_variance, used);
         if moved < 1e-4 * deviation {
             break;
         }
@@ -76,7 +76,7 @@ fn fit(trials: &[Trial], short_s: f64, loss_ratio: f64, falls: bool) -> Option<S
 fn step(lost: &[f64], passed: &[f64], centre: f64, deviation: f64) -> (f64, f64, usize) {
     let normal = Normal::standard();
     let (mut sum, mut squares) = (0.0, 0.0);
-    let (mut count, mut told) = (lost.len() as f64, lost.len());
+    let (mut count, mut used) = (lost.len() as f64, lost.len());
     for pps in lost {
         sum += (pps - centre) / deviation;
         squares += ((pps - centre) / deviation).powi(2);
@@ -91,11 +91,11 @@ fn step(lost: &[f64], passed: &[f64], centre: f64, deviation: f64) -> (f64, f64,
         sum += excess;
         squares += 1.0 + below * excess;
         count += 1.0;
-        told += usize::from(below > -1.0);
+        used += usize::from(below > -1.0);
     }
     let mean = sum / count;
     let variance = (squares / count - mean * mean).max(0.0);
-    (centre + mean * deviation, variance * deviation * deviation, told)
+    (centre + mean * deviation, variance * deviation * deviation, used)
 }
 
 #[cfg(test)]

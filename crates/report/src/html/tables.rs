@@ -32,12 +32,12 @@ pub fn costs(finding: &Finding) -> Markup {
 }
 
 pub fn disturbance(finding: &Finding) -> Markup {
-    let told = sheet::disturbance(finding);
+    let rows = sheet::disturbance(finding);
     html! {
-        @if !told.is_empty() {
+        @if !rows.is_empty() {
             section #disturbance {
                 h2 { (sheet::DISTURBANCE) }
-                (facts(told.into_iter()))
+                (facts(rows.into_iter()))
             }
         }
     }

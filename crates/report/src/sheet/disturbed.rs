@@ -51,37 +51,37 @@ fn pause_budget(finding: &Finding) -> Option<String> {
     (!each.is_empty()).then(|| format!("longest pause without loss, from empty queues: {}", each.join("; ")))
 }
 
-fn outside(told: &Disturbance) -> Vec<(&'static str, String)> {
+fn outside(found: &Disturbance) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
-    for (name, pauses) in [("host's CPU", &told.host), ("sender's CPU", &told.sender)] {
+    for (name, pauses) in [("host's CPU", &found.host), ("sender's CPU", &found.sender)] {
         if let Some(pauses) = pauses {
-            facts.push((name, taken(pauses, told)));
+            facts.push((name, taken(pauses, found)));
         }
     }
-    if let Some(others) = &told.other_tasks {
-        facts.push(("other tasks", other_tasks(others, told)));
+    if let Some(others) = &found.other_tasks {
+        facts.push(("other tasks", other_tasks(others, found)));
     }
-    if let Some(stalls) = told.sender_stalls.as_ref().filter(|stalls| stalls.count > 0) {
+    if let Some(stalls) = found.sender_stalls.as_ref().filter(|stalls| stalls.count > 0) {
         let all = lengths(stalls);
         facts.push(("sender", format!("delayed {} times for more than {}{all}", stalls.count, shortest(stalls))));
     }
-    if told.left_out > 0.0 {
-        let share = format::share(told.left_out);
+    if found.left_out > 0.0 {
+        let share = format::share(found.left_out);
         facts.push(("left out", format!("{share} of the searches' slots of 10 ms, for the host's own cliff")));
     }
-    for jump in &told.clock_jumps {
+    for jump in &found.clock_jumps {
         facts.push(("clocks", format!("{:.0} s into the run: {}", jump.at_s, jump.what)));
     }
     facts
 }
 
 /// CPU time of other tasks on the host's CPU.
-fn other_tasks(others: &Pauses, told: &Disturbance) -> String {
+fn other_tasks(others: &Pauses, found: &Disturbance) -> String {
     if others.count == 0 {
         return format!("none had the host's CPU for more than {}", shortest(others));
     }
     let each = |task: &TaskTime| format!("{} {}", task.task, format::quantity(task.total_s, Unit::Seconds));
-    let named: Vec<String> = told.tasks.iter().map(each).collect();
+    let named: Vec<String> = found.tasks.iter().map(each).collect();
     let times = times(others.count);
     format!("had the host's CPU {times} for more than {}{} ({})", shortest(others), lengths(others), named.join(", "))
 }
@@ -95,12 +95,12 @@ fn shortest(pauses: &Pauses) -> String {
 }
 
 /// How often and how long a CPU was paused.
-fn taken(pauses: &Pauses, told: &Disturbance) -> String {
+fn taken(pauses: &Pauses, found: &Disturbance) -> String {
     let steal = match pauses.steal_share {
         Some(share) if share > 0.0 => format!("; the hypervisor's steal clock says {}", format::share(share)),
         _ => String::new(),
     };
-    let span = format!("{:.0} s of trials", told.measured_s);
+    let span = format!("{:.0} s of trials", found.measured_s);
     if pauses.count == 0 {
         return format!("never away for more than {} in {span}{steal}", shortest(pauses));
     }
@@ -180,12 +180,12 @@ fn two_cliffs(speed: &Speed) -> Option<String> {
 
 /// Name and counts by length of each distribution that has any, in the order of the page.
 pub fn pause_lengths(finding: &Finding) -> Vec<(&'static str, &[LengthBin])> {
-    let Some(told) = &finding.disturbance else { return Vec::new() };
+    let Some(found) = &finding.disturbance else { return Vec::new() };
     [
-        ("host's CPU", &told.host),
-        ("other tasks", &told.other_tasks),
-        ("sender's CPU", &told.sender),
-        ("sender delayed", &told.sender_stalls),
+        ("host's CPU", &found.host),
+        ("other tasks", &found.other_tasks),
+        ("sender's CPU", &found.sender),
+        ("sender delayed", &found.sender_stalls),
     ]
     .into_iter()
     .filter_map(|(name, pauses)| Some((name, pauses.as_ref()?.lengths.as_slice())))

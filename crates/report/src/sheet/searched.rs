@@ -39,7 +39,7 @@ fn left_out(finding: &Finding) -> &'static str {
 }
 
 fn pauses_are_told(finding: &Finding) -> bool {
-    finding.disturbance.as_ref().is_some_and(|told| told.host.is_some())
+    finding.disturbance.as_ref().is_some_and(|found| found.host.is_some())
 }
 
 /// Sentences on the number of searches and trials, and on bounds that are open on one side.

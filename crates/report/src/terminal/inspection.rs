@@ -67,7 +67,7 @@ fn found(sheet: &Sheet, style: Style) -> Page {
 /// Number of remarks of each kind: `1 fault, 2 warnings`; the remarks follow.
 fn answer(sheet: &Sheet) -> String {
     let count = |severity: Severity| sheet.remarks.iter().filter(|one| one.severity == severity).count();
-    let told = |(severity, one, several): (Severity, &str, &str)| match count(severity) {
+    let counted = |(severity, one, several): (Severity, &str, &str)| match count(severity) {
         0 => None,
         1 => Some(format!("1 {one}")),
         more => Some(format!("{more} {several}")),
@@ -77,7 +77,7 @@ fn answer(sheet: &Sheet) -> String {
         (Severity::Warning, "warning", "warnings"),
         (Severity::Note, "note", "notes"),
     ];
-    let all: Vec<String> = kinds.into_iter().filter_map(told).collect();
+    let all: Vec<String> = kinds.into_iter().filter_map(counted).collect();
     match all.is_empty() {
         true => "No rule found anything wrong.".to_owned(),
         false => format!(

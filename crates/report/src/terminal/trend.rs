@@ -53,7 +53,7 @@ pub fn title(trend: &Trend, series: &Series) -> String {
 fn answer(trend: &Trend, changed: usize) -> String {
     let runs = format::counted(trend.runs.len() as u64, "run");
     let figures = format::counted(trend.series.len() as u64, "figure");
-    let told = match changed {
+    let sentence = match changed {
         0 => format!("No change shown in {figures} of {runs} named {}.", trend.name),
         _ => format!("{changed} of {figures} changed their level in {runs} named {}.", trend.name),
     };
@@ -75,7 +75,7 @@ fn answer(trend: &Trend, changed: usize) -> String {
             )
         }
     };
-    told + &bar
+    sentence + &bar
 }
 
 fn said(series: &Series, change: &LevelChange) -> String {

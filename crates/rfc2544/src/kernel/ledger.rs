@@ -62,7 +62,7 @@ impl Kernel {
             tester.is_none_or(|tester| matches!(tester.receiving, Receiving::PacketRing | Receiving::Counted));
         let missed = if by_packet || !traced { sum(|one| one.missed) } else { 0 };
         // AF_XDP does not report refused frames to its sender.
-        let told = tester.is_some_and(|tester| matches!(tester.sending, Sending::PacketRing | Sending::Live));
+        let counts_refused = tester.is_some_and(|tester| matches!(tester.sending, Sending::PacketRing | Sending::Live));
         Ends {
             sent: report.sent(),
             delivered: sum(|one| one.arrived.frames + one.arrived.duplicates + one.arrived.too_old),
@@ -71,7 +71,7 @@ impl Kernel {
                 row(LedgerPlace::Transport, "not as it was sent", sum(|one| one.arrived.corrupt), "the sink"),
                 row(LedgerPlace::Socket, "its ring was full", missed, "the sink"),
             ],
-            refused: (!traced && told).then(|| sum(|one| one.kicked.refused)),
+            refused: (!traced && counts_refused).then(|| sum(|one| one.kicked.refused)),
         }
     }
 }

@@ -188,7 +188,7 @@ impl<'a> Hosts<'a> {
 
     /// Changes that earlier, killed runs left at either end and that could not be undone. They affect the measurement.
     pub fn left_over(&self) -> Vec<String> {
-        let far = self.far.left_over.iter().map(|told| format!("at the far host: {told}"));
+        let far = self.far.left_over.iter().map(|problem| format!("at the far host: {problem}"));
         let near = match &self.near {
             Near::Device(near) => near.left_over(),
             Near::Wire(..) => &[],

@@ -70,9 +70,9 @@ pub(super) fn rounds(
             let measured = measure(config, device, place, options);
             watch.ends();
             match measured {
-                Ok(told) => {
-                    found.warnings.extend(told.warnings);
-                    found.congestion = told.congestion.or(found.congestion.take());
+                Ok(effects) => {
+                    found.warnings.extend(effects.warnings);
+                    found.congestion = effects.congestion.or(found.congestion.take());
                 }
                 Err(error) => {
                     config.ended = Some(error.to_string());
@@ -106,11 +106,11 @@ fn measure(
     let windows = if averaged { LMBENCH3_WINDOWS } else { 1 };
     let options = StreamOptions { repeats: Repeats::exactly(windows), ..options };
     let had = config.samples.len();
-    let mut told = SideEffects::default();
+    let mut effects = SideEffects::default();
     for _ in 0..TRIES {
         let found = place.transfer(&options)?;
-        told.warnings.extend(found.warnings.into_iter().map(String::from));
-        told.congestion = found.in_force.into_iter().find(|(name, _)| name == "congestion").map(|(_, held)| held);
+        effects.warnings.extend(found.warnings.into_iter().map(String::from));
+        effects.congestion = found.in_force.into_iter().find(|(name, _)| name == "congestion").map(|(_, held)| held);
         for row in found.rows {
             if averaged {
                 config.samples.extend(as_one(&row));
@@ -120,11 +120,11 @@ fn measure(
             config.ended = row.cut_short;
         }
         if config.samples.len() > had || config.ended.is_some() || options.stop.load(Ordering::Relaxed) {
-            return Ok(told);
+            return Ok(effects);
         }
     }
     config.ended = Some(format!("{TRIES} repeats in a row had no whole window: a longer time helps"));
-    Ok(told)
+    Ok(effects)
 }
 
 /// Whether the window counted anything. On a busy host, an end may get no CPU during the window.

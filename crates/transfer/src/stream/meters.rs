@@ -52,9 +52,9 @@ impl Meters {
     }
 
     /// Adds something that is not available to `not_had`, once.
-    pub(super) fn note(&mut self, told: Option<&str>) {
-        if let Some(told) = told.filter(|told| !self.not_had.iter().any(|known| known == told)) {
-            self.not_had.push(told.to_owned());
+    pub(super) fn note(&mut self, why: Option<&str>) {
+        if let Some(why) = why.filter(|why| !self.not_had.iter().any(|known| known == why)) {
+            self.not_had.push(why.to_owned());
         }
     }
 

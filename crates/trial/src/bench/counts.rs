@@ -74,9 +74,9 @@ const FEWEST_HITS: f64 = 50.0;
 /// than 50 interrupts.
 pub fn taken_from_polls_s(trials: &[Counts]) -> Option<f64> {
     let more_s = |c: &Counts| Some(c.hit_look_s - c.hit_looks * c.own_look_s()?);
-    let told = || trials.iter().filter_map(|c| Some((more_s(c)?, c.look_hits)));
-    let hits: f64 = told().map(|(_, hits)| hits).sum();
-    (hits >= FEWEST_HITS).then(|| (told().map(|(more_s, _)| more_s).sum::<f64>() / hits).max(0.0))
+    let interrupted = || trials.iter().filter_map(|c| Some((more_s(c)?, c.look_hits)));
+    let hits: f64 = interrupted().map(|(_, hits)| hits).sum();
+    (hits >= FEWEST_HITS).then(|| (interrupted().map(|(more_s, _)| more_s).sum::<f64>() / hits).max(0.0))
 }
 
 impl Counts {

@@ -22,7 +22,7 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     // A setting of an interrupt, which is identified by its number, does not name its interface.
     let port = known.host.ports.iter().find(|port| work::places(port, step))?;
     let after = work::shares(port, known.steps)?;
-    let mut told = match work::shares(port, &[]) {
+    let mut effect = match work::shares(port, &[]) {
         Some(before) => capacity(known, port, &before, &after),
         None => format!(
             "{} {} on the packets of {}, which before are worked on by the CPU that sends them; they serve at most {:.0} kpps",
@@ -32,15 +32,15 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
             served_kpps(known, &after)
         ),
     };
-    told += &format!(
+    effect += &format!(
         " (roofline of `limits`, 64-byte frames that are read there too, an upper bound; costs of {}, ranges from their \
          intervals; an even share of the packets for each queue)",
         known.run
     );
     if file_name(&step.setting) == Some("rps_cpus") {
-        told += &steering(known, step);
+        effect += &steering(known, step);
     }
-    Some(told)
+    Some(effect)
 }
 
 fn capacity(known: &Known<'_>, port: &Port, before: &BTreeMap<u32, f64>, after: &BTreeMap<u32, f64>) -> String {

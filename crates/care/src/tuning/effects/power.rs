@@ -46,9 +46,9 @@ fn idle(known: &Known<'_>, below: &Path, step: &Step) -> Option<String> {
         });
         in_use.filter_map(|(_, state)| state.exit_latency_us).max().unwrap_or(0)
     };
-    let told = format!("a packet that wakes CPU {cpu} waits up to {} -> {} us for it", longest(false), longest(true));
+    let wait = format!("a packet that wakes CPU {cpu} waits up to {} -> {} us for it", longest(false), longest(true));
     Some(format!(
-        "{told} (exit latencies that the kernel reports, an upper bound: which state it finds, the load decides)"
+        "{wait} (exit latencies that the kernel reports, an upper bound: which state it finds, the load decides)"
     ))
 }
 

@@ -161,10 +161,10 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     };
     let mut parts = Vec::new();
     if change.overload {
-        parts.push(told("delivered", "kpps", 1e-3, &before, &after, |outcome| outcome.throughput_pps)?);
+        parts.push(before_after("delivered", "kpps", 1e-3, &before, &after, |outcome| outcome.throughput_pps)?);
     }
-    parts.push(told("mean wait", "us", 1e6, &before, &after, |outcome| outcome.latency_s?.mean)?);
-    parts.extend(told("CPU left", "%", 100.0, &before, &after, |outcome| outcome.cpu?.available));
+    parts.push(before_after("mean wait", "us", 1e6, &before, &after, |outcome| outcome.latency_s?.mean)?);
+    parts.extend(before_after("CPU left", "%", 100.0, &before, &after, |outcome| outcome.cpu?.available));
     let run = known.run;
     Some(format!("at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)", pps / 1e3, parts.join(", ")))
 }
@@ -175,7 +175,7 @@ pub(super) fn load_pps(known: &Known<'_>, share: f64) -> f64 {
 }
 
 /// Formats a figure before and after, each with the range from costs and simulation.
-fn told(
+fn before_after(
     name: &str,
     unit: &str,
     scale: f64,

@@ -53,15 +53,15 @@ pub(super) fn export(store: &Store, run: Option<&str>, to: &Path, force: bool) -
             },
         }
     }
-    let told = match failed.len() {
+    let message = match failed.len() {
         0 => return Ok(()),
         1 => "1 run was not written".to_owned(),
         several => format!("{several} runs were not written"),
     };
     Err(if failed.iter().all(|error| error.is::<output::Usage>()) {
-        output::usage(told)
+        output::usage(message)
     } else {
-        anyhow::Error::msg(told)
+        anyhow::Error::msg(message)
     })
 }
 

@@ -66,8 +66,8 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
                 vec![carried_out(experiment, arguments, &lock, &stop)?]
             }
         };
-        let told: Vec<String> = values.iter().map(|value| format::significant(*value)).collect();
-        output::say(format!("netcliff: {} {}", if tuned { "with   " } else { "without" }, told.join(", ")));
+        let printed: Vec<String> = values.iter().map(|value| format::significant(*value)).collect();
+        output::say(format!("netcliff: {} {}", if tuned { "with   " } else { "without" }, printed.join(", ")));
         Ok::<_, Ended>(values)
     });
     let trials = match trials {

@@ -31,12 +31,12 @@ impl Keys {
             File::open("/dev/tty").map(OwnedFd::from)
         };
         let terminal = terminal.context("cannot read keys from the terminal")?;
-        let (told, events) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let read = move || {
             loop {
                 let event = event::read();
                 let failed = event.is_err();
-                if told.send(event).is_err() || failed {
+                if sender.send(event).is_err() || failed {
                     return;
                 }
             }
@@ -63,5 +63,5 @@ impl Keys {
 fn is_gone(terminal: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
     let ends = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
-    poll(&mut fds, PollTimeout::ZERO).is_ok() && fds[0].revents().is_some_and(|told| told.intersects(ends))
+    poll(&mut fds, PollTimeout::ZERO).is_ok() && fds[0].revents().is_some_and(|seen| seen.intersects(ends))
 }

@@ -18,7 +18,7 @@ const MOST_QUEUES: usize = 8;
 
 pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
     let nic = &port.nic;
-    let beside = scheme.as_ref().and_then(|told| told.beside.clone());
+    let beside = scheme.as_ref().and_then(|scheme| scheme.beside.clone());
     facts([
         ("driver", Some(driver(port))),
         ("bus", bus(port)),

@@ -124,18 +124,18 @@ fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
         ("FragCreates", "fragments made"),
         ("ReasmReqds", "fragments received"),
     ];
-    let told: Vec<String> = kinds
+    let counts: Vec<String> = kinds
         .iter()
         .filter(|(name, _)| grown(name) > 0)
         .map(|(name, what)| format!("{} {what} ({name})", grown(name)))
         .collect();
-    if told.is_empty() {
+    if counts.is_empty() {
         return None;
     }
     let severity = if grown("FragFails") > 0 { Severity::Fault } else { Severity::Warning };
     seen(
         severity,
-        format!("in {:.1} s {}", growth.seconds, told.join(", ")),
+        format!("in {:.1} s {}", growth.seconds, counts.join(", ")),
         [
             "tracepath DESTINATION  # where the path narrows, and to what".to_owned(),
             "sysctl -w net.ipv4.tcp_mtu_probing=1".to_owned(),
@@ -150,7 +150,7 @@ const TOLD: usize = 3;
 
 fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let paths = &inspection.network.narrow_paths;
-    let told = paths.iter().take(TOLD).map(|path| {
+    let named = paths.iter().take(TOLD).map(|path| {
         let by = path.interface.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
         let how = match path.known {
             Known::Route => "the route says so",
@@ -162,7 +162,7 @@ fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
             path.mtu_bytes, path.interface_mtu_bytes, path.destination
         )
     });
-    let told: Vec<String> = told.collect();
+    let named: Vec<String> = named.collect();
     let more = if paths.len() > TOLD { format!("; {} more", paths.len() - TOLD) } else { String::new() };
     // Paths that leave a site often have a smaller MTU. On an interface with jumbo frames even a path in its own
     // segment may have one.
@@ -170,7 +170,7 @@ fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let first = paths.first()?;
     seen(
         if jumbo { Severity::Warning } else { Severity::Note },
-        told.join("; ") + &more,
+        named.join("; ") + &more,
         [format!(
             "tracepath -n {}  # where the path narrows",
             shell(first.destination.split('/').next().unwrap_or_default())

@@ -61,8 +61,8 @@ pub(super) fn threads(draft: &mut Draft<'_>, port: &Port) {
 /// them do.
 fn instances(nic: &Nic) -> impl Iterator<Item = (usize, &Napi)> {
     let receives = |napi: &Napi| nic.queues.iter().any(|queue| queue.receive && queue.napi_id == Some(napi.id));
-    let told = nic.napis.iter().any(receives);
-    nic.napis.iter().enumerate().filter(move |(_, napi)| !told || receives(napi))
+    let known = nic.napis.iter().any(receives);
+    nic.napis.iter().enumerate().filter(move |(_, napi)| !known || receives(napi))
 }
 
 /// The sysfs file that sets all instances; `None` if the key has no file.

@@ -295,14 +295,14 @@ impl Draft<'_> {
             return Err(format!("the driver of {name} offers no adaptive-rx"));
         }
         let by_completion = dim.profile == DimProfile::Cqe;
-        let told = match self.device {
+        let has_mode = match self.device {
             Device::Port(_, port) => port.nic.coalesce.contains_key("cqe-mode-rx"),
             Device::Any(_) => by_completion,
         };
-        if by_completion && !told {
+        if by_completion && !has_mode {
             return Err(format!("the driver of {name} offers no cqe-mode-rx"));
         }
-        if told {
+        if has_mode {
             self.ethtool("cqe-mode-rx", u64::from(by_completion), "when the delay starts");
         }
         self.instance(NapiKey::DeferHardIrqs, 0, "only the device holds back")
