@@ -282,9 +282,9 @@ fn there_together(
 fn answered(settings: &Settings, near: Near<'_>, session: &mut Session, mut choice: Choice) -> Result<Report, RrError> {
     let mut lost = None;
     let mut far = || -> Option<ServerCount> {
-        let asked = session.report();
-        let asked = asked.map_err(|error| lost = Some(error.to_string())).ok()?;
-        serde_json::from_value(asked).ok()
+        let answer = session.report();
+        let answer = answer.map_err(|error| lost = Some(error.to_string())).ok()?;
+        serde_json::from_value(answer).ok()
     };
     let report = run(settings, near, &mut far, Some(&mut *choice.meter));
     // The results of this end are returned even if the agent is gone.

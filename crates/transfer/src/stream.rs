@@ -463,11 +463,11 @@ mod testbed {
             cpu: Some(cpu as usize),
             priority: options.template.near.priority,
         };
-        let asked = match &options.template.channel {
+        let ipv6 = match &options.template.channel {
             Channel::Tcp { address, .. } | Channel::Udp { address, .. } => address.is_ipv6(),
             Channel::Unix | Channel::Pipe => false,
         };
-        let (from, to) = rig.ends(asked).unwrap_or_else(|| (rig.host_address(), rig.host_address()));
+        let (from, to) = rig.ends(ipv6).unwrap_or_else(|| (rig.host_address(), rig.host_address()));
         let (sender, receiver) = (place(Side::Sender, rig.sender_cpu), place(Side::HostUnderTest, rig.host_cpu));
         let direction = options.method.direction().unwrap_or(options.template.direction);
         let far_address = match direction {

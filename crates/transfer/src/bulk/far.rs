@@ -55,18 +55,18 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    fn check(&self, asked: Option<&str>) -> Result<(), String> {
-        let (Some(asked), false) = (asked, *self == Self::Any) else { return Ok(()) };
+    fn check(&self, wanted: Option<&str>) -> Result<(), String> {
+        let (Some(wanted), false) = (wanted, *self == Self::Any) else { return Ok(()) };
         let file = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
         let host = std::fs::read_to_string(file).unwrap_or_default();
         let also: &[String] = if let Self::Also(also) = self { also } else { &[] };
         let allowed: Vec<&str> = host.split_whitespace().chain(also.iter().map(String::as_str)).collect();
-        if allowed.contains(&asked) {
+        if allowed.contains(&wanted) {
             return Ok(());
         }
         Err(format!(
-            "congestion control {asked} is not one that this host lets everybody have: {}; start the agent with \
-             --allow-congestion {asked}, or add it to the sysctl net.ipv4.tcp_allowed_congestion_control there",
+            "congestion control {wanted} is not one that this host lets everybody have: {}; start the agent with \
+             --allow-congestion {wanted}, or add it to the sysctl net.ipv4.tcp_allowed_congestion_control there",
             allowed.join(", ")
         ))
     }

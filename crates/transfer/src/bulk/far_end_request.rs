@@ -177,9 +177,9 @@ impl FarEndRequest {
         }
         let windows = self.windows_of_all();
         if windows > MOST_FAR_WINDOWS {
-            let asked = format!("{} of {} flows", self.windows, self.flows_of_all());
+            let value = format!("{} of {} flows", self.windows, self.flows_of_all());
             let accepted = format!("at most {MOST_FAR_WINDOWS} of all flows together with an agent");
-            return Err(WireError::setting("windows", asked, accepted));
+            return Err(WireError::setting("windows", value, accepted));
         }
         if self.cpus.len() > MOST_FAR_FLOWS as usize {
             let accepted = format!("at most {MOST_FAR_FLOWS} of them with an agent, a flow each");

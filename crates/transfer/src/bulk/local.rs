@@ -54,8 +54,8 @@ fn near_address(settings: &Settings) -> Result<Option<IpAddr>, WireError> {
         source_towards(address).map_err(failed)
     };
     // A thread cannot leave a namespace again, so a separate thread enters it.
-    let asked = thread::scope(|scope| scope.spawn(ask).join());
-    asked.map_err(|panic| WireError::died("transfer", &*panic))?.map(Some)
+    let answer = thread::scope(|scope| scope.spawn(ask).join());
+    answer.map_err(|panic| WireError::died("transfer", &*panic))?.map(Some)
 }
 
 /// The receiver and the sender of a flow.

@@ -96,15 +96,15 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
         ..settings.clone()
     };
     near.check()?;
-    let asked = ask_all(settings, agents)?;
+    let answers = ask_all(settings, agents)?;
     let gone: Vec<Arc<AtomicBool>> = agents.iter().map(|agent| agent.session.gone()).collect();
     let mut all_parts = Vec::new();
-    for (number, (agent, asked)) in agents.iter().zip(&asked).enumerate() {
+    for (number, (agent, answer)) in agents.iter().zip(&answers).enumerate() {
         let named = |error: WireError| WireError::Far(format!("{}: {error}", agent.name).into());
-        all_parts.extend(parts(&near, settings, spans, agent.address, (&asked.ready, number * flows)).map_err(named)?);
+        all_parts.extend(parts(&near, settings, spans, agent.address, (&answer.ready, number * flows)).map_err(named)?);
     }
     let (lost, over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let offsets: Vec<ClockOffset> = asked.iter().map(|asked| asked.offset).collect();
+    let offsets: Vec<ClockOffset> = answers.iter().map(|answer| answer.offset).collect();
     let mut gathering = Gathering { inner: watch, agents, offsets: &offsets, start: &start, began_ns: 0 };
     let played = thread::scope(|scope| {
         scope.spawn(|| {
@@ -134,10 +134,10 @@ pub fn run_many(settings: &Settings, agents: &mut [Agent], watch: &mut dyn Watch
 fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<StartedAgent>, WireError> {
     let versions: BTreeSet<&str> = agents.iter().map(|agent| agent.session.hello.version.as_str()).collect();
     let differ = (versions.len() > 1).then(|| versions.into_iter().collect::<Vec<_>>().join(" and "));
-    let mut asked = Vec::new();
+    let mut answers = Vec::new();
     for number in 0..agents.len() {
         match ask(settings, &mut agents[number]) {
-            Ok(answer) => asked.push(answer),
+            Ok(answer) => answers.push(answer),
             Err(why) => {
                 let name = agents[number].name.clone();
                 for agent in &mut agents[..number] {
@@ -150,7 +150,7 @@ fn ask_all(settings: &Settings, agents: &mut [Agent]) -> Result<Vec<StartedAgent
             }
         }
     }
-    Ok(asked)
+    Ok(answers)
 }
 
 fn ask(settings: &Settings, agent: &mut Agent) -> Result<StartedAgent, String> {
@@ -161,7 +161,7 @@ fn ask(settings: &Settings, agent: &mut Agent) -> Result<StartedAgent, String> {
         (settings.shared_threads().is_some(), SHARED_THREADS),
         (settings.far_rx.is_some(), RX_CPU),
     ];
-    if let Some((_, feature)) = features.into_iter().find(|(asked, feature)| *asked && !session.offers(feature)) {
+    if let Some((_, feature)) = features.into_iter().find(|(needed, feature)| *needed && !session.offers(feature)) {
         return Err(session.lacks(feature));
     }
     let offset = common_clock::offset(session)?;

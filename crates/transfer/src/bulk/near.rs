@@ -64,12 +64,12 @@ pub fn run_with(
 ) -> Result<Transfer, WireError> {
     let spans = settings.spans()?.between_hosts();
     settings.check_ends()?;
-    for (asked, feature) in [
+    for (needed, feature) in [
         (!settings.far_cpus.is_empty(), CPU_LISTS),
         (settings.shared_threads().is_some(), SHARED_THREADS),
         (settings.far_rx.is_some(), RX_CPU),
     ] {
-        if asked && !session.offers(feature) {
+        if needed && !session.offers(feature) {
             return Err(WireError::Far(session.lacks(feature).into()));
         }
     }

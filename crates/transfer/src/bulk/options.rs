@@ -116,8 +116,8 @@ pub(super) fn low_water(socket: BorrowedFd<'_>, bytes: u32) -> std::io::Result<(
 pub(super) fn check_congestion(name: &str) -> Result<(), WireError> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
     // Without a socket, the check is not possible.
-    let Ok(asked) = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None) else { return Ok(()) };
-    match congestion(asked.as_fd(), name) {
+    let Ok(probe) = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None) else { return Ok(()) };
+    match congestion(probe.as_fd(), name) {
         Err(error @ WireError::Setting { .. }) if !is_available(name) => Err(error),
         _ => Ok(()),
     }

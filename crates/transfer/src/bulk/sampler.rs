@@ -97,9 +97,9 @@ fn run(
     let Ok(Command::Begin { sockets, opened_ns, mut every_ns }) = orders.recv() else { return Vec::new() };
     // With hundreds of flows, an ordinary thread would run so late that the intervals would lose their meaning.
     let _punctual = RealtimeGuard::begin();
-    let mut asked = SampledSockets { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
-    let mut rest_until_ns = asked.pass(leave);
-    latest.note(&asked.samples);
+    let mut sampled = SampledSockets { samples: vec![Vec::new(); sockets.len()], sockets, opened_ns };
+    let mut rest_until_ns = sampled.pass(leave);
+    latest.note(&sampled.samples);
     let mut due_ns = every_ns.map(|every_ns| opened_ns + every_ns);
     loop {
         let order = match due_ns {
@@ -111,12 +111,12 @@ fn run(
         };
         match order {
             Err(RecvTimeoutError::Timeout) => {
-                if asked.is_full() {
-                    asked.thin();
+                if sampled.is_full() {
+                    sampled.thin();
                     every_ns = every_ns.map(|every_ns| every_ns * 2);
                 }
-                rest_until_ns = asked.pass(leave);
-                latest.note(&asked.samples);
+                rest_until_ns = sampled.pass(leave);
+                latest.note(&sampled.samples);
                 let now_ns = clock::monotonic_ns();
                 due_ns = due_ns.zip(every_ns).map(|(due_ns, every_ns)| {
                     // Intervals that passed during the pass are skipped.
@@ -125,13 +125,13 @@ fn run(
                 });
             }
             Ok(Command::Last) => {
-                asked.pass(leave);
+                sampled.pass(leave);
                 // The conductor may have stopped waiting.
                 let _ = answered.send(());
-                return asked.samples;
+                return sampled.samples;
             }
             Ok(Command::Begin { .. }) => {}
-            Err(RecvTimeoutError::Disconnected) => return asked.samples,
+            Err(RecvTimeoutError::Disconnected) => return sampled.samples,
         }
     }
 }

@@ -128,9 +128,9 @@ impl Loop<'_, '_, '_> {
         if self.datagrams {
             if bytes == response {
                 let sequence = number(&self.buffer);
-                let place = self.waiting.binary_search_by_key(&sequence, |asked| asked.sequence).ok();
+                let place = self.waiting.binary_search_by_key(&sequence, |request| request.sequence).ok();
                 match place.and_then(|place| self.waiting.remove(place)) {
-                    Some(asked) => self.count(&asked, 0, now_ns),
+                    Some(request) => self.count(&request, 0, now_ns),
                     None => self.flow.counts.late_answers += u64::from(self.flow.window.holds(now_ns)),
                 }
             }
@@ -139,8 +139,8 @@ impl Loop<'_, '_, '_> {
         self.have += bytes;
         let mut taken = 0;
         while self.have - taken >= response {
-            let asked = self.waiting.pop_front().ok_or("the far end sent an answer to no request")?;
-            self.count(&asked, taken, now_ns);
+            let request = self.waiting.pop_front().ok_or("the far end sent an answer to no request")?;
+            self.count(&request, taken, now_ns);
             taken += response;
         }
         self.buffer.copy_within(taken..self.have, 0);
@@ -156,27 +156,27 @@ impl Loop<'_, '_, '_> {
         self.flow.counts.unsent = due.filter(|due_ns| window.holds(*due_ns)).count() as u64;
     }
 
-    fn count(&mut self, asked: &PendingRequest, at: usize, now_ns: u64) {
-        if !self.flow.window.holds(asked.due_ns) {
+    fn count(&mut self, request: &PendingRequest, at: usize, now_ns: u64) {
+        if !self.flow.window.holds(request.due_ns) {
             return;
         }
         // All answers of a stream arrive, however late, so late ones are counted here. Late datagrams were given up
         // before.
-        if now_ns.saturating_sub(asked.sent_ns) > self.flow.timeout().as_nanos() as u64 {
+        if now_ns.saturating_sub(request.sent_ns) > self.flow.timeout().as_nanos() as u64 {
             self.flow.counts.timeouts += 1;
             self.flow.counts.late_answers += 1;
         } else {
-            self.flow.count(asked.due_ns, now_ns);
+            self.flow.count(request.due_ns, now_ns);
             let answer = &self.buffer[at..at + self.flow.settings.response_bytes];
-            self.flow.one_way(answer, asked.sent_ns, now_ns);
+            self.flow.one_way(answer, request.sent_ns, now_ns);
         }
     }
 
     /// Gives up the requests sent before `before_ns`. Those due in the window count as timeouts.
     fn give_up(&mut self, before_ns: u64) {
-        while self.waiting.front().is_some_and(|asked| asked.sent_ns < before_ns) {
-            if let Some(asked) = self.waiting.pop_front() {
-                self.flow.counts.timeouts += u64::from(self.flow.window.holds(asked.due_ns));
+        while self.waiting.front().is_some_and(|request| request.sent_ns < before_ns) {
+            if let Some(request) = self.waiting.pop_front() {
+                self.flow.counts.timeouts += u64::from(self.flow.window.holds(request.due_ns));
             }
         }
     }

@@ -114,10 +114,10 @@ impl<'a> Hosts<'a> {
         let of_device = |setting: &&Setting| !matches!(setting, Setting::Rate(_) | Setting::HalfDuplex(_));
         let of_device: Vec<Setting> = settings.iter().filter(of_device).cloned().collect();
         let name = self.ends().devices.remove(0).0;
-        let asked = (name, wanted(&of_device, &self.far.found));
-        wire.set_mtu(asked.1.mtu_bytes.unwrap_or(MTU_BYTES))?;
-        let stands = self.far.bring_to(session, &asked.1)?;
-        self.compare(&asked, &stands, &of_device);
+        let requested = (name, wanted(&of_device, &self.far.found));
+        wire.set_mtu(requested.1.mtu_bytes.unwrap_or(MTU_BYTES))?;
+        let stands = self.far.bring_to(session, &requested.1)?;
+        self.compare(&requested, &stands, &of_device);
         let rate_bps =
             settings.iter().find_map(|s| if let Setting::Rate(bps) = s { Some(*bps) } else { None }).flatten();
         Ok(wire.limit_rate(rate_bps, settings.contains(&Setting::HalfDuplex(true)))?)
@@ -147,23 +147,23 @@ impl<'a> Hosts<'a> {
                     let why = format!("{what} is not set where {switch} is on: the driver chooses it by itself then");
                     self.otherwise.insert(why);
                 }
-                Setting::Pause(what, asked) if stands.pause.get(what.kernel_name()) != Some(asked) => {
-                    let (key, state) = (setting.key(), if *asked { "on" } else { "off" });
+                Setting::Pause(what, requested) if stands.pause.get(what.kernel_name()) != Some(requested) => {
+                    let (key, state) = (setting.key(), if *requested { "on" } else { "off" });
                     self.otherwise.insert(format!("{key} {state} did not come to be in every configuration at {name}"));
                 }
-                Setting::Coalesce(what, asked) => {
+                Setting::Coalesce(what, requested) => {
                     let kernel = what.kernel_name();
-                    let held = stands.coalesce.get(kernel).filter(|held| *held != asked);
+                    let held = stands.coalesce.get(kernel).filter(|held| *held != requested);
                     let held = held.map(|held| Setting::Coalesce(*what, *held));
                     self.otherwise.extend(held.map(|held| format!("{kernel} {setting} came to {held} at {name}")));
                 }
                 _ => {}
             }
         }
-        let link = wanted.link.filter(|asked| stands.link != Some(*asked));
-        self.otherwise.extend(link.map(|asked| {
+        let link = wanted.link.filter(|requested| stands.link != Some(*requested));
+        self.otherwise.extend(link.map(|requested| {
             let held = stands.link.map_or("an unknown mode".to_owned(), |mode| mode.to_string());
-            format!("a link of {asked} came to {held} at {name}")
+            format!("a link of {requested} came to {held} at {name}")
         }));
     }
 

@@ -112,12 +112,12 @@ impl<'a> Link<'a> {
         let Some(testbed) = self.testbed else { return Ok(()) };
         let mtu_bytes = settings.iter().find_map(|s| if let Setting::Mtu(mtu) = s { Some(*mtu) } else { None });
         self.set_mtu(testbed, mtu_bytes.unwrap_or(MTU_BYTES))?;
-        let asked: BTreeMap<Feature, bool> = settings
+        let requested: BTreeMap<Feature, bool> = settings
             .iter()
             .filter_map(|s| if let Setting::Feature(f, on) = s { Some((*f, *on)) } else { None })
             .collect();
         for (at, side) in SIDES.into_iter().enumerate() {
-            self.set_features(testbed, at, side, &asked)?;
+            self.set_features(testbed, at, side, &requested)?;
         }
         self.set_backlog(settings.iter().find_map(|s| if let Setting::Backlog(n) = s { Some(*n) } else { None }))?;
         let qdisc =
@@ -147,18 +147,18 @@ impl<'a> Link<'a> {
         testbed: &Testbed,
         at: usize,
         side: Side,
-        asked: &BTreeMap<Feature, bool>,
+        requested: &BTreeMap<Feature, bool>,
     ) -> Result<(), RigError> {
         let mut wanted = Vec::new();
         for key in Key::ALL {
             let Key::Feature(feature) = key else { continue };
             for name in self.names(feature, at) {
                 let found = self.found[at].get(name).copied().unwrap_or_default();
-                wanted.push((name, asked.get(&feature).copied().unwrap_or(found)));
+                wanted.push((name, requested.get(&feature).copied().unwrap_or(found)));
             }
         }
         let other = testbed.set_features(side, &wanted)?;
-        for (feature, on) in asked {
+        for (feature, on) in requested {
             if let Some(name) = self.names(*feature, at).iter().find(|name| other.contains_key(**name)) {
                 let (key, state) = (Key::Feature(*feature), if *on { "on" } else { "off" });
                 let why = format!(

@@ -118,13 +118,13 @@ impl Named {
     /// The requested setting that flows with shared threads do not support, and the number of threads. `None` if there
     /// is no such setting.
     fn cannot_share(&self) -> Option<(u32, &'static str)> {
-        let mut asked = Settings::new(Channel::Unix);
-        (asked.flows, asked.threads) = (self.flows, self.threads);
-        asked.acknowledged = self.method == Method::Acked;
+        let mut settings = Settings::new(Channel::Unix);
+        (settings.flows, settings.threads) = (self.flows, self.threads);
+        settings.acknowledged = self.method == Method::Acked;
         if let Some(Path::Stream(path)) = &self.path {
-            asked.path = path.clone();
+            settings.path = path.clone();
         }
-        asked.cannot_share()
+        settings.cannot_share()
     }
 }
 

@@ -167,7 +167,7 @@ impl Config {
 
     fn record(self, repeats: &Repeats, provenance: &Provenance, fingerprints: &Fingerprints) -> Option<RrRecord> {
         let mut report = merged(&self.repeats)?;
-        let asked = repeats.least;
+        let requested = repeats.least;
         let (name, values) = self.figure();
         let known = known(name, &values, repeats);
         report.notes.extend(known.shortfall().map(|shortfall| format!("{name} is {shortfall}")));
@@ -175,9 +175,9 @@ impl Config {
         let doubts = doubts(&report);
         report.notes.extend(doubts.iter().map(ToString::to_string));
         let had = self.repeats.len();
-        if report.partial.is_none() && had < asked as usize {
+        if report.partial.is_none() && had < requested as usize {
             let why = self.ended.unwrap_or_else(|| "the run was stopped".to_owned());
-            report.partial = Some(format!("{had} of {asked} repeats: {why}"));
+            report.partial = Some(format!("{had} of {requested} repeats: {why}"));
         }
         let idle = self.repeats.iter().filter(|repeat| repeat.transactions == 0).count();
         if report.partial.is_none() && idle > 0 {

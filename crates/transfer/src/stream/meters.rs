@@ -70,10 +70,10 @@ impl Meters {
 
     /// Starts the requests for a transfer that is about to start, and waits for the time before it.
     pub(super) fn probe(&mut self, options: &StreamOptions, settings: &Settings, far: &Far<'_>) {
-        let Some(asked) = &options.probe else { return };
-        match Probing::start(asked, settings, far) {
+        let Some(requested) = &options.probe else { return };
+        match Probing::start(requested, settings, far) {
             Ok(mut probing) => {
-                probe::rest(asked.around_s, &options.stop);
+                probe::rest(requested.around_s, &options.stop);
                 probing.begins();
                 self.probing = Some(probing);
             }
@@ -83,8 +83,8 @@ impl Meters {
 
     /// Waits for the time after the transfer, then ends the requests and returns them.
     pub(super) fn probed(&mut self, options: &StreamOptions) -> Option<Probed> {
-        let (asked, probing) = (options.probe.as_ref()?, self.probing.take()?);
-        probe::rest(asked.around_s, &options.stop);
+        let (requested, probing) = (options.probe.as_ref()?, self.probing.take()?);
+        probe::rest(requested.around_s, &options.stop);
         Some(probing.end())
     }
 

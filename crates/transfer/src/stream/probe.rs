@@ -99,11 +99,11 @@ pub(super) struct Probing {
 
 impl Probing {
     /// Starts the requests for a transfer that is about to start.
-    pub(super) fn start(asked: &ProbeOptions, settings: &Settings, far: &Far<'_>) -> Result<Self, WireError> {
+    pub(super) fn start(requested: &ProbeOptions, settings: &Settings, far: &Far<'_>) -> Result<Self, WireError> {
         let (near, there) = ends(settings);
-        let (address, of_rr) = (address(settings, far), probe::settings(asked.transport));
-        let every = Duration::from_secs_f64(asked.every_s);
-        let (port, token, server, session) = match (far, &asked.far) {
+        let (address, of_rr) = (address(settings, far), probe::settings(requested.transport));
+        let every = Duration::from_secs_f64(requested.every_s);
+        let (port, token, server, session) = match (far, &requested.far) {
             (Far::Here, _) => {
                 let token = Token::new()?;
                 let server = Server::listen(&of_rr, address, token, &there)?;
@@ -117,7 +117,7 @@ impl Probing {
             (Far::Agent { .. }, None) => return Err(WireError::Far("it has no second session for requests".into())),
         };
         let port = port.ok_or_else(|| WireError::Far("it listens on no port for requests".into()))?;
-        let begun = Prober::start(asked.transport, every, (SocketAddr::new(address, port), token), near.clone());
+        let begun = Prober::start(requested.transport, every, (SocketAddr::new(address, port), token), near.clone());
         let same_clock = session.as_ref().is_none_or(|session| held(session).shares_clock());
         let begun = begun.and_then(|prober| Ok((prober, Observer::start(near)?)));
         if let (Err(_), Some(session)) = (&begun, &session) {
@@ -222,7 +222,7 @@ impl Probed {
 
 /// The results of a configuration. `None` if no request was made.
 pub(super) fn row(options: &StreamOptions, repeats: &[Repeat], goodput_bps: Option<f64>) -> Option<ProbeRow> {
-    let asked = options.probe.as_ref()?;
+    let requested = options.probe.as_ref()?;
     let all: Vec<&Probed> = repeats.iter().filter_map(|repeat| repeat.probe.as_ref()).collect();
     if all.is_empty() {
         return None;
@@ -232,9 +232,9 @@ pub(super) fn row(options: &StreamOptions, repeats: &[Repeat], goodput_bps: Opti
     let queues = queues(&all);
     let (added_p50_s, added_p99_s) = (difference(|phase| phase.p50_s), difference(|phase| phase.p99_s));
     Some(ProbeRow {
-        transport: if asked.transport == Transport::Udp { "udp" } else { "tcp" }.to_owned(),
-        every_s: asked.every_s,
-        around_s: asked.around_s,
+        transport: if requested.transport == Transport::Udp { "udp" } else { "tcp" }.to_owned(),
+        every_s: requested.every_s,
+        around_s: requested.around_s,
         added_p50_s,
         added_p99_s,
         added_forth_s: added_one_way(&all, |trip| trip.arrived_ns.checked_sub(trip.sent_ns)),

@@ -139,9 +139,9 @@ fn meets_this_one(error: &io::Error) -> bool {
 /// Whether the socket accepts another datagram now.
 #[cold]
 fn has_room(channel: BorrowedFd<'_>) -> bool {
-    let mut asked = [PollFd::new(channel, PollFlags::POLLOUT)];
-    let ready = poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
-    ready && asked[0].revents().is_some_and(|events| events.contains(PollFlags::POLLOUT))
+    let mut fds = [PollFd::new(channel, PollFlags::POLLOUT)];
+    let ready = poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+    ready && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLOUT))
 }
 
 /// Whether the socket blocks. A call on a blocking socket does not fail for lack of room.

@@ -60,8 +60,8 @@ impl Observer {
     /// The thread cannot be started.
     pub fn start(placement: Placement) -> Result<Self, WireError> {
         let (sockets, stop, now) = (Sockets::default(), Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
-        let (seen, ends, asked) = (Arc::clone(&sockets), Arc::clone(&stop), Arc::clone(&now));
-        let work = move || look(&placement, &seen, (&ends, &asked));
+        let (seen, ends, at) = (Arc::clone(&sockets), Arc::clone(&stop), Arc::clone(&now));
+        let work = move || look(&placement, &seen, (&ends, &at));
         let thread = thread::Builder::new().name("queues".into()).spawn(work);
         let thread = Some(thread.map_err(|e| WireError::system("start a thread that looks at queues", e))?);
         Ok(Self { sockets, stop, now, thread })

@@ -42,12 +42,12 @@ fn features(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool>
     let mut wanted = BTreeMap::new();
     for key in Key::ALL {
         let Key::Feature(feature) = key else { continue };
-        let asked = settings
+        let requested = settings
             .iter()
             .find_map(|s| if let Setting::Feature(f, on) = s { (*f == feature).then_some(*on) } else { None });
         for name in names(feature, found) {
             let was = found.features.get(name).copied().unwrap_or_default();
-            wanted.insert(name.to_owned(), asked.unwrap_or(was));
+            wanted.insert(name.to_owned(), requested.unwrap_or(was));
         }
     }
     wanted
@@ -57,15 +57,15 @@ fn features(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool>
 /// requested too, because the negotiation would decide the directions. Values that the configuration does not name are
 /// as in `found`.
 fn pause(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool> {
-    let asked: BTreeMap<Pause, bool> = settings
+    let requested: BTreeMap<Pause, bool> = settings
         .iter()
         .filter_map(|s| if let Setting::Pause(what, on) = s { Some((*what, *on)) } else { None })
         .collect();
-    let directions = asked.contains_key(&Pause::Receive) || asked.contains_key(&Pause::Transmit);
+    let directions = requested.contains_key(&Pause::Receive) || requested.contains_key(&Pause::Transmit);
     let value = |what: Pause| {
         let was = *found.pause.get(what.kernel_name())?;
         let implied = if what == Pause::Autoneg && directions { false } else { was };
-        Some((what.kernel_name().to_owned(), asked.get(&what).copied().unwrap_or(implied)))
+        Some((what.kernel_name().to_owned(), requested.get(&what).copied().unwrap_or(implied)))
     };
     Pause::ALL.into_iter().filter_map(value).collect()
 }
@@ -74,23 +74,23 @@ fn pause(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, bool> {
 /// adaptive switch is off unless it is requested too. While a switch is on, the driver chooses the limits, so no limit
 /// is set. If only one direction is named, the other direction is not changed, because some drivers couple the two.
 fn coalesce(settings: &[Setting], found: &DeviceState) -> BTreeMap<String, u32> {
-    let asked: BTreeMap<Coalesce, u32> = settings
+    let requested: BTreeMap<Coalesce, u32> = settings
         .iter()
         .filter_map(|s| if let Setting::Coalesce(what, value) = s { Some((*what, *value)) } else { None })
         .collect();
     let found = |what: Coalesce| found.coalesce.get(what.kernel_name()).copied();
     let mut wanted = BTreeMap::new();
     for [switch, usecs, frames] in Coalesce::DIRECTIONS {
-        let figures = asked.contains_key(&usecs) || asked.contains_key(&frames);
-        let named = figures || asked.contains_key(&switch);
-        if !named && !asked.is_empty() {
+        let figures = requested.contains_key(&usecs) || requested.contains_key(&frames);
+        let named = figures || requested.contains_key(&switch);
+        if !named && !requested.is_empty() {
             continue;
         }
         let was = found(switch).map(|was| if figures { 0 } else { was });
-        let adaptive = was.map(|was| asked.get(&switch).copied().unwrap_or(was));
+        let adaptive = was.map(|was| requested.get(&switch).copied().unwrap_or(was));
         wanted.extend(adaptive.map(|on| (switch.kernel_name().to_owned(), on)));
         if adaptive.is_none_or(|on| on == 0) {
-            let value = |what: Coalesce| asked.get(&what).copied().or_else(|| found(what));
+            let value = |what: Coalesce| requested.get(&what).copied().or_else(|| found(what));
             let values = [usecs, frames].into_iter().filter_map(|what| Some((what, value(what)?)));
             wanted.extend(values.map(|(what, value)| (what.kernel_name().to_owned(), value)));
         }

@@ -78,9 +78,9 @@ fn window(options: &StreamOptions) -> String {
 
 /// The options that the user set. `in_force` has the values in force.
 fn set(options: &StreamOptions) -> Vec<(String, String)> {
-    let asked = &options.template.options;
+    let requested = &options.template.options;
     let is_udp = matches!(options.template.channel, Channel::Udp { .. });
-    let by = if asked.paced_by_sender || is_udp { "the sender" } else { "the kernel" };
+    let by = if requested.paced_by_sender || is_udp { "the sender" } else { "the kernel" };
     let file = options.paths.iter().find_map(|path| match path {
         Path::Stream(SendPath::SendFile { file, cold }) => Some((file.display().to_string(), *cold)),
         Path::Stream(SendPath::SendOwnFile { bytes, cold }) => {
@@ -90,7 +90,7 @@ fn set(options: &StreamOptions) -> Vec<(String, String)> {
     });
     let file = file.map(|(file, cold)| if cold { format!("{file}, dropped from the page cache") } else { file });
     let facts = [
-        ("pacing", asked.pacing_bps.map(|bps| format!("{} a flow, by {by}", units::print_bps(bps as f64)))),
+        ("pacing", requested.pacing_bps.map(|bps| format!("{} a flow, by {by}", units::print_bps(bps as f64)))),
         (
             "bursts",
             options.template.burst.map(|burst| {
@@ -99,7 +99,7 @@ fn set(options: &StreamOptions) -> Vec<(String, String)> {
                 format!("{bytes} a flow each {every}")
             }),
         ),
-        ("tos", asked.tos.map(|tos| tos.to_string())),
+        ("tos", requested.tos.map(|tos| tos.to_string())),
         ("file", file),
         ("line", options.link_bps.map(units::print_bps)),
     ];
