@@ -292,12 +292,16 @@ impl Drawing {
                 None => curve.to_owned(),
             };
             let on = mark.on.as_ref().map_or("", |(on, _)| on.as_str());
+            // A curve that is another figure of the same run has that figure's name.
+            let is_figure = on == name || than.curve == name;
             let against = match than.curve == on {
                 true => than.x.map_or_else(|| "its highest".to_owned(), |x| format!("that at {}", along(x))),
+                false if is_figure => point(&than.curve, than.x),
                 false => format!("that of {}", point(&than.curve, than.x)),
             };
+            let of = if is_figure { String::new() } else { format!("{name} of ") };
             let (word, unit) = if than.is_ratio { ("divided by", Unit::Number) } else { ("minus", up) };
-            return format!("{name} of {} {word} {against}: {}", point(on, mark.x), ends(than.range, unit));
+            return format!("{of}{} {word} {against}: {}", point(on, mark.x), ends(than.range, unit));
         }
         let x = mark.x.map(|x| format!("{} {}", self.axes.x.name, along(x)));
         let inside = mark.interval.map(|range| ends(range, up));
