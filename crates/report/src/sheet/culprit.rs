@@ -1,5 +1,7 @@
 //! [`culprit`]: the main cause of void trials, and its remedy.
 
+use std::fmt;
+
 use netcliff_core::Finding;
 use netcliff_core::finding::{Disturbance, LatencyAt, Pauses, TaskTime};
 
@@ -77,13 +79,45 @@ fn causes(disturbance: &Disturbance) -> Vec<Cause> {
     causes
 }
 
-/// A sentence on the cause of the p99, if the p99 is longer at a lower load than at a higher one: other work then used
-/// the CPU. `None` otherwise.
-pub fn tail(finding: &Finding) -> Option<String> {
+/// A measured p99 that is longer at a lower load than at a higher one: other work then used the CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tail {
+    /// Both values with their loads: `9.37 ms at 50 % of the cliff (190 kpps) and 2.55 ms at 90 % (342 kpps)`.
+    values: String,
+    /// The work, with its share of the time. `None`: it was not measured.
+    cause: Option<String>,
+}
+
+/// The sentence on the page of the measurement.
+impl fmt::Display for Tail {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "p99 is {}, which the load does not explain: {}", self.values, self.cause())
+    }
+}
+
+impl Tail {
+    /// The sentence above latencies that are computed from the run's costs.
+    pub fn of_computed(&self) -> String {
+        format!(
+            "it measured a p99 of {}, which the load does not explain: {}. Latencies that are computed from its costs leave out such pauses \
+             of the CPU: while they occur, expect a p99 like the measured ones",
+            self.values,
+            self.cause()
+        )
+    }
+
+    fn cause(&self) -> &str {
+        self.cause.as_deref().unwrap_or("other work on the CPU was not measured")
+    }
+}
+
+/// The p99 at two loads and what lengthened the first, if the p99 is longer at a lower load than at a higher one.
+/// `None` otherwise.
+pub fn tail(finding: &Finding) -> Option<Tail> {
     let disturbance = finding.disturbance.as_ref()?;
-    let p99 = |at: &LatencyAt| Some((at.share, at.latency_s.wire?.p99?.value));
-    let loads: Vec<(f64, f64)> = finding.latency.iter().filter_map(p99).collect();
-    let (low, high) = loads.iter().zip(loads.iter().skip(1)).find(|(low, high)| low.1 > LONGER * high.1)?;
+    let p99 = |at: &LatencyAt| Some((at.share, at.load_pps, at.latency_s.wire?.p99?.value));
+    let loads: Vec<(f64, f64, f64)> = finding.latency.iter().filter_map(p99).collect();
+    let (low, high) = loads.iter().zip(loads.iter().skip(1)).find(|(low, high)| low.2 > LONGER * high.2)?;
     let times = |what: &str, pauses: &Pauses| {
         let longest = pauses
             .max_s
@@ -96,16 +130,19 @@ pub fn tail(finding: &Finding) -> Option<String> {
         disturbance.host.as_ref().and_then(|pauses| times("the hypervisor", pauses)),
     ];
     let whose: Vec<String> = whose.into_iter().flatten().collect();
-    let [low_p99, high_p99] = [low.1, high.1].map(|p99_s| format::quantity(p99_s, Unit::Seconds));
-    let [low, high] = [low.0, high.0].map(format::share_short);
-    let cause = if whose.is_empty() { "other work on the CPU was not measured".to_owned() } else { whose.join("; ") };
-    Some(format!(
-        "p99 is {low_p99} at {low} of the cliff and {high_p99} at {high}, which the packets' work does not explain: {cause}"
-    ))
+    let at = |(share, load_pps, p99_s): &(f64, f64, f64), of: &str| {
+        let (p99, load) = (format::quantity(*p99_s, Unit::Seconds), format::quantity(*load_pps, Unit::Pps));
+        format!("{p99} at {}{of} ({load})", format::share_short(*share))
+    };
+    let of = format!(" {}", super::of_the_cliff(finding));
+    Some(Tail {
+        values: format!("{} and {}", at(low, &of), at(high, "")),
+        cause: (!whose.is_empty()).then(|| whose.join("; ")),
+    })
 }
 
-/// A sentence on a measured p99 that differs from the simulated one by more than the factor [`APART`]: the likely
-/// cause, and which one to plan with. `None` if both are near each other at all loads.
+/// Sentences on a measured p99 that differs from the simulated one by more than the factor [`APART`], without the last
+/// full stop: the likely cause, and which one to expect. `None` if both are near each other at all loads.
 pub fn apart(finding: &Finding) -> Option<String> {
     let ratio = |at: &LatencyAt| {
         let ratio = at.latency_s.wire?.p99?.value / at.latency_s.sim?.p99?.value;
@@ -116,49 +153,89 @@ pub fn apart(finding: &Finding) -> Option<String> {
         return None;
     }
     let each = |(place, (share, ratio)): (usize, &(f64, f64))| {
-        let of = if place == 0 { format!(" {}", super::of_the_cliff(finding)) } else { String::new() };
-        format!("{} times (at {}{of})", format::significant(*ratio), format::share_short(*share))
+        let (one, of) = match place {
+            0 => (" the simulated one", format!(" {}", super::of_the_cliff(finding))),
+            _ => ("", String::new()),
+        };
+        format!("{} times{one} at {}{of}", format::significant(*ratio), format::share_short(*share))
     };
     let each: Vec<String> = apart.iter().enumerate().map(each).collect();
-    let all = interruptions(finding);
-    let time: f64 = all.iter().map(|(share, _)| share).sum();
+    let interruptions = Interruptions::of(finding);
+    let time = interruptions.share();
     // At a load of `share` of the cliff, the queue that grew during an interruption needs share / (1 - share) of its
     // length to empty: packets arrive during both.
     let delays = |(share, ratio): &(f64, f64)| *ratio > APART && time / (1.0 - share).max(SLOWER) >= SLOWER;
-    let of_time: Vec<&str> = all.iter().map(|(_, said)| said.as_str()).collect();
     let method = finding.latency_method.as_ref().filter(|_| apart.iter().all(|(_, ratio)| *ratio < 1.0));
     let why = if tail(finding).is_some() {
-        "plan with the measured one while the other work lasts, with the simulated one without it".to_owned()
+        ": while the other work lasts, expect the measured one, without it the simulated one".to_owned()
     } else if apart.iter().all(delays) {
-        format!(
-            "the measured one includes interruptions (of the time: {}) and the queues after them; plan with it as long as there are such \
-             interruptions, with the simulated one without them",
-            of_time.join(", ")
-        )
+        format!(". {interruptions}")
     } else if let Some(method) = method {
-        format!("the measured one is {method}; plan with it for this part of the path only")
+        format!(": the measured one is {method}; expect it for this part of the path only")
     } else {
-        "the cause is unknown; plan with the measured one".to_owned()
+        ": the cause is unknown; expect the measured one".to_owned()
     };
-    Some(format!("the measured p99 is {} the simulated one: {why}", each.join(" and ")))
+    Some(format!("the measured p99 is {}{why}", each.join(" and ")))
 }
 
-/// What interrupted the packets' work: the share of the time, and its name with this share. The largest is first.
-fn interruptions(finding: &Finding) -> Vec<(f64, String)> {
-    let Some(disturbance) = &finding.disturbance else { return Vec::new() };
-    let share = |pauses: &Option<Pauses>| pauses.as_ref().map_or(0.0, |pauses| pauses.share);
-    // Delays of the sender include those by pauses of its CPU.
-    let late = share(&disturbance.sender_stalls).max(share(&disturbance.sender));
-    let mut all = [
-        (share(&disturbance.host), "the hypervisor"),
-        (share(&disturbance.other_tasks), "other tasks on the host's CPU"),
-        (late, "netcliff's own sender, late,"),
-    ]
-    .map(|(share, what)| (share, format!("{what} {}", format::share_short(share))))
-    .to_vec();
-    all.retain(|(share, _)| *share > 0.0);
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    all
+/// What interrupted the packets' work or made them arrive in bursts, as shares of the time. `Display` says what this
+/// means for the measured latency, without the last full stop.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Interruptions {
+    /// The hypervisor had the host's CPU.
+    hypervisor: f64,
+    /// Other tasks had the host's CPU.
+    others: f64,
+    /// The sender was late. Delays of the sender include those by pauses of its CPU.
+    late: f64,
+}
+
+impl Interruptions {
+    fn of(finding: &Finding) -> Self {
+        let Some(disturbance) = &finding.disturbance else { return Self::default() };
+        let share = |pauses: &Option<Pauses>| pauses.as_ref().map_or(0.0, |pauses| pauses.share);
+        Self {
+            hypervisor: share(&disturbance.host),
+            others: share(&disturbance.other_tasks),
+            late: share(&disturbance.sender_stalls).max(share(&disturbance.sender)),
+        }
+    }
+
+    /// Share of the time of all.
+    fn share(self) -> f64 {
+        self.hypervisor + self.others + self.late
+    }
+}
+
+impl fmt::Display for Interruptions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut own = vec![(self.others, "other tasks"), (self.hypervisor, "the hypervisor")];
+        own.retain(|(share, _)| *share > 0.0);
+        own.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let said = |(place, (share, who)): (usize, &(f64, &str))| {
+            let (had, of) = if place == 0 { (" had the host's CPU", " of the time") } else { ("", "") };
+            format!("{who}{had} {}{of}", format::share_short(*share))
+        };
+        let own: Vec<String> = own.iter().enumerate().map(said).collect();
+        if !own.is_empty() {
+            write!(
+                out,
+                "The simulation has no interruptions; in this run {}. These interruptions delay your packets, too: while they go on, do not \
+                 count on the simulated p99",
+                own.join(", ")
+            )?;
+        }
+        if self.late > 0.0 {
+            let gap = if own.is_empty() { "" } else { ". " };
+            let late = format::share_short(self.late);
+            write!(
+                out,
+                "{gap}netcliff's own sender was late {late} of the time and then sent bursts, which the simulation does not have: this is an \
+                 error of the measurement, by which the measured p99 may be too long"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// The tasks with their shares of the time, in parentheses: ` (cc1 8 %, rustc 3 %)`.

@@ -106,7 +106,8 @@ pub fn idle(finding: &Finding) -> Option<String> {
     Some(format!("{said}; one trial at {load}: {}; {}: {}", trial(this), other.mode, trial(other)))
 }
 
-/// Which of the two cliffs to plan with, and how far they are apart. `None` if one of them is missing.
+/// The cliff that is the upper limit to plan with, a load with a margin, and how far the two cliffs are apart. `None`
+/// if one of the cliffs is missing.
 pub fn to_plan_with(finding: &Finding) -> Option<String> {
     let (own, experienced) = (finding.cliff_pps.wire?, finding.cliff_experienced_pps.wire?);
     let searches = finding.searches.as_ref();
@@ -115,34 +116,51 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     let overlap = of_own.0 <= of_experienced.1 && of_experienced.0 <= of_own.1;
     let apart = 1.0 - experienced.value / own.value;
     let value = |figure: &Figure| format::value(figure, Unit::Pps);
-    let what = if pauses_are_told(finding) {
-        "pauses from outside (hypervisor, other programs)"
+    let (noun, begin) = if pauses_are_told(finding) {
+        ("pauses", "Pauses from outside (hypervisor, other programs)")
     } else {
-        "stalls of the sender"
+        ("stalls", "Stalls of the sender")
+    };
+    let limit = |cliff: &Figure, included: &str, low_ends: [(f64, &str); 2]| {
+        // Without a lower end of its own: that of the other cliff.
+        let low = low_ends.into_iter().find(|(low_pps, _)| *low_pps > 0.0 && *low_pps < cliff.value);
+        let margin = low.map(|(low_pps, whose)| {
+            let low = format::quantity(low_pps, Unit::Pps);
+            format!("; for a margin stay below {low}, the lower end of {whose}")
+        });
+        format!("Upper limit to plan with: {}{included}{}.", value(cliff), margin.unwrap_or_default())
+    };
+    let of_experienced_cliff = |included: &str| {
+        let low_ends = [(of_experienced.0, "its interval"), (of_own.0, "the interval of the host's own cliff")];
+        limit(&experienced, included, low_ends)
+    };
+    let of_own_cliff = || {
+        let low_ends = [(of_own.0, "its interval"), (of_experienced.0, "the interval of the cliff with pauses")];
+        limit(&own, "", low_ends)
     };
     Some(if overlap && apart.abs() < NOTHING {
-        format!("Plan with {}: {what} did not move the cliff.", value(&experienced))
+        format!("{} {begin} did not move the cliff.", of_experienced_cliff(""))
     } else if overlap && apart < 0.0 {
         // A disturbance that takes CPU time cannot raise a cliff: the difference is chance.
         format!(
-            "Plan with {}: {what} did not lower the cliff; the searches with and without them differ by {}, within the interval.",
-            value(&own),
+            "{} {begin} did not lower the cliff; the searches with and without them differ by {}, within the interval.",
+            of_own_cliff(),
             format::share(-apart)
         )
     } else if overlap {
         format!(
-            "Plan with {}, {what} included: its interval and that of the host's own cliff overlap, so no effect of them is shown.",
-            value(&experienced)
+            "{} {begin} are included; its interval and that of the host's own cliff overlap, so no effect of these {noun} is shown.",
+            of_experienced_cliff("")
         )
     } else if apart > 0.0 {
         format!(
-            "Plan with {}, the cliff with outside pauses: {what} lower it by {} below the {} that the host does alone.",
-            value(&experienced),
+            "{} {begin} lower it by {} below the {} that the host does alone.",
+            of_experienced_cliff(", the cliff with outside pauses"),
             format::share(apart),
             value(&own)
         )
     } else {
-        format!("Plan with {}: {what} did not lower the cliff.", value(&own))
+        format!("{} {begin} did not lower the cliff.", of_own_cliff())
     })
 }
 

@@ -172,7 +172,12 @@ mod planned {
         let (own, experienced) =
             (Figure::between(400e3, 390e3, 410e3, 0.95), Figure::between(300e3, 290e3, 310e3, 0.95));
         let said = planned(own, experienced, None);
-        assert!(said.starts_with("Plan with 300 kpps, the cliff with outside pauses"), "{said}");
+        assert!(
+            said.starts_with(
+                "Upper limit to plan with: 300 kpps, the cliff with outside pauses; for a margin stay below 290 kpps"
+            ),
+            "{said}"
+        );
         assert!(said.contains("lower it by 25") && said.contains("below the 400 kpps"), "{said}");
     }
 
@@ -181,9 +186,16 @@ mod planned {
         let (own, experienced) =
             (Figure::between(400e3, 380e3, 420e3, 0.95), Figure::between(404e3, 390e3, 410e3, 0.95));
         let said = planned(own, experienced, None);
-        assert!(said.starts_with("Plan with 400 kpps") && said.contains("did not lower the cliff"), "{said}");
+        assert!(
+            said.starts_with("Upper limit to plan with: 400 kpps; ") && said.contains("did not lower the cliff"),
+            "{said}"
+        );
         let said = planned(own, Figure::between(392e3, 385e3, 400e3, 0.95), None);
-        assert!(said.starts_with("Plan with 392 kpps") && said.contains("no effect of them is shown"), "{said}");
+        assert!(
+            said.starts_with("Upper limit to plan with: 392 kpps; ")
+                && said.contains("no effect of these stalls is shown"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -196,6 +208,16 @@ mod planned {
         assert!(said.contains("within the interval"), "{said}");
         let apart = searches(bounds(Some(200e3), Some(205e3)), bounds(Some(206e3), Some(210e3)));
         let said = planned(Figure::exact(203e3), Figure::exact(208e3), Some(apart));
-        assert_eq!(said, "Plan with 203 kpps: stalls of the sender did not lower the cliff.");
+        assert_eq!(
+            said,
+            "Upper limit to plan with: 203 kpps; for a margin stay below 200 kpps, the lower end of its interval. Stalls of the sender did not \
+             lower the cliff."
+        );
+        // Without a lower end of its own: that of the host's own cliff.
+        let said = planned(Figure::between(203e3, 190e3, 210e3, 0.95), Figure::exact(203e3), None);
+        assert!(
+            said.contains("for a margin stay below 190 kpps, the lower end of the interval of the host's own cliff."),
+            "{said}"
+        );
     }
 }

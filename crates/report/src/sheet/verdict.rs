@@ -65,13 +65,15 @@ pub(super) fn certainty(confidence: f64, searches: usize) -> String {
 pub fn caution(finding: &Finding, of: &str) -> Option<String> {
     let partial = finding.partial.then(|| "it was stopped early".to_owned());
     let none = why_no_cliff(finding).map(|why| format!("no cliff was measured: {why}"));
-    let said: Vec<String> = partial.into_iter().chain(none).chain(doubts_of_run(finding)).collect();
+    let tail = super::culprit::tail(finding).map(|tail| tail.of_computed());
+    let said: Vec<String> = partial.into_iter().chain(none).chain(doubts_of_run(finding)).chain(tail).collect();
     (!said.is_empty()).then(|| format!("Caution: {of}: {}.", said.join("; ")))
 }
 
 /// Doubts about the figures of the page, a sentence each. Empty if there are no doubts.
 pub fn doubts(finding: &Finding) -> Vec<String> {
     let mut said = doubts_of_run(finding);
+    said.extend(super::culprit::tail(finding).map(|tail| tail.to_string()));
     said.extend(super::culprit::apart(finding));
     said
 }
@@ -101,7 +103,6 @@ fn doubts_of_run(finding: &Finding) -> Vec<String> {
         }
     }
     said.extend(excluding(finding));
-    said.extend(super::culprit::tail(finding));
     let contradictions = finding.contradictions.len() as u64;
     if contradictions > 0 {
         let loads = format::counted(contradictions, "load");
@@ -150,11 +151,15 @@ fn excluding(finding: &Finding) -> Option<String> {
         let ends = figure.interval?;
         let excluded = outside(ends, &measured) && outside(ends, &Figure::exact(other.value));
         excluded.then(|| {
+            let names = ("simulated", "predicted");
+            let (this, that) = if engine == EngineKind::Sim { names } else { (names.1, names.0) };
+            let range = format::interval(figure, Unit::Pps, "-").unwrap_or_default();
             format!(
-                "the {} cliff with outside pauses, {}, fits neither the measured nor the {} one: do not plan with it",
-                if engine == EngineKind::Sim { "simulated" } else { "predicted" },
+                "the {this} cliff with outside pauses is {}, but its interval ({range}) contains neither the measured one, {}, nor the {that} \
+                 one, {}: do not plan with it",
                 value(figure),
-                if engine == EngineKind::Sim { "predicted" } else { "simulated" }
+                value(&measured),
+                value(other)
             )
         })
     })

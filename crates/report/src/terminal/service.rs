@@ -130,7 +130,7 @@ fn plan(finding: &ServiceFinding) -> Option<String> {
     let capacity = predicted.map(|predicted| predicted.capacity_rps).filter(|capacity| capacity.value < cliff_rps);
     if let Some(capacity) = capacity.map(low).filter(|capacity| *capacity < load) {
         return Some(format!(
-            "Plan with {}, the lower end of the capacity: above it queues grow, and the measured cliff may not last longer than a \
+            "Upper limit to plan with: {}, the lower end of the capacity: above it queues grow, and the measured cliff may not last longer than a \
              trial.",
             rate(capacity)
         ));
@@ -140,7 +140,7 @@ fn plan(finding: &ServiceFinding) -> Option<String> {
         (None, false) => "the lower end of the measured cliff",
         (None, true) => "a lower limit of the cliff",
     };
-    Some(format!("Plan with {}, {what}.", rate(load)))
+    Some(format!("Upper limit to plan with: {}, {what}.", rate(load)))
 }
 
 /// The capacity, its meaning, and why a measured cliff may be above it.
@@ -618,15 +618,25 @@ mod tests {
         let (narrow, wide) = (between(68e3, 72e3), between(60e3, 73e3));
         assert_eq!(
             of(narrow, Some(wide), false),
-            "Plan with 60.0 k requests/s, the lower end of the cliff with pauses."
+            "Upper limit to plan with: 60.0 k requests/s, the lower end of the cliff with pauses."
         );
-        assert_eq!(of(wide, Some(narrow), false), "Plan with 60.0 k requests/s, the lower end of the measured cliff.");
-        assert_eq!(of(Figure::exact(9e4), None, true), "Plan with 90.0 k requests/s, a lower limit of the cliff.");
+        assert_eq!(
+            of(wide, Some(narrow), false),
+            "Upper limit to plan with: 60.0 k requests/s, the lower end of the measured cliff."
+        );
+        assert_eq!(
+            of(Figure::exact(9e4), None, true),
+            "Upper limit to plan with: 90.0 k requests/s, a lower limit of the cliff."
+        );
         assert!(of(between(0.0, 72e3), None, false).contains("has no lower end"));
         let predicted = check("", Some(67e3), None).predicted;
         let over =
             ServiceFinding { cliff_rps: Some(narrow), cliff_with_pauses_rps: None, predicted, ..finding(Vec::new()) };
-        assert!(plan(&over).unwrap().starts_with("Plan with 67.0 k requests/s, the lower end of the capacity:"));
+        assert!(
+            plan(&over)
+                .unwrap()
+                .starts_with("Upper limit to plan with: 67.0 k requests/s, the lower end of the capacity:")
+        );
         assert_eq!(plan(&ServiceFinding { cliff_rps: None, ..finding(Vec::new()) }), None);
     }
 
