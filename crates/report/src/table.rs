@@ -8,7 +8,8 @@ use netcliff_core::note::Note;
 use netcliff_core::queues::Role;
 use netcliff_core::traffic::WIRE_OVERHEAD_BYTES;
 use netcliff_core::{
-    Analysis, ApplicationOutcome, EngineKind, Figure, Host, Latency, Load, Outcome, Point, QueueOutcome, Record,
+    Analysis, ApplicationOutcome, Arrivals, EngineKind, Figure, Host, Latency, Load, Outcome, Point, QueueOutcome,
+    Record,
 };
 
 use crate::Style;
@@ -50,14 +51,23 @@ fn bits(point: &Point) -> String {
 /// A figure's name, its unit, and the function that reads it from an outcome.
 type Column = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
 
-/// Columns of a list.
-const BRIEF: &[Column] = &[
+/// Columns of a list, between which are those of the latency.
+const BRIEF: [Column; 3] = [
     ("delivered", Unit::Pps, |o| o.throughput_pps),
     ("lost", Unit::Share, |o| o.loss_fraction),
-    ("p50", Unit::Seconds, |o| latency(o)?.p50),
-    ("p99", Unit::Seconds, |o| latency(o)?.p99),
     ("CPU left", Unit::Share, |o| o.cpu?.available),
 ];
+const P50: Column = ("p50", Unit::Seconds, |o| latency(o)?.p50);
+const P99: Column = ("p99", Unit::Seconds, |o| latency(o)?.p99);
+const MEAN: Column = ("latency mean", Unit::Seconds, |o| latency(o)?.mean);
+
+/// The columns of a list: quantiles of the latency or, if no record has them and one has the mean, the mean.
+fn columns(records: &[Record]) -> Vec<Column> {
+    let any = |(_, _, get): Column| records.iter().any(|record| get(&record.outcome).is_some());
+    let latency = if any(MEAN) && !any(P50) && !any(P99) { vec![MEAN] } else { vec![P50, P99] };
+    let [delivered, lost, cpu_left] = BRIEF;
+    [vec![delivered, lost], latency, vec![cpu_left]].concat()
+}
 
 /// Figures of a single record.
 const WHOLE: &[Column] = &[
@@ -169,9 +179,15 @@ fn list(records: &[Record], style: Style) -> String {
     let above: Vec<String> = several(records).into_iter().chain(warnings).map(|line| wrapped(&line, style)).collect();
     let mut text = if above.is_empty() { String::new() } else { above.concat() + "\n" };
     text.push_str(&facts(&shared, &records[0]));
-    for group in records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))) {
+    let groups: Vec<&[Record]> = records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))).collect();
+    for group in &groups {
         text.push_str(&format!("\n{}{}", facts(&telling, &group[0]), lines(&brief(group, style))));
     }
+    let below = [
+        groups.iter().any(|group| shares_costs(group)).then_some(SHARED_COSTS_NOTE),
+        groups.iter().any(|group| delivers_by_chance(group)).then_some(CHANCE_NOTE),
+    ];
+    below.into_iter().flatten().for_each(|note| text.push_str(&wrapped(&format!("note: {note}"), style)));
     notes.iter().for_each(|note| text.push_str(&wrapped(note, style)));
     text
 }
@@ -231,10 +247,12 @@ fn answer(record: &Record, at: &str) -> String {
     let stated = |name: &str, unit: Unit, figure: Option<Figure>| {
         figure.map(|figure| format!("{name}{}", format::figure(&figure, unit)))
     };
+    let (p99, mean) = latency(outcome).map_or((None, None), |latency| (latency.p99, latency.mean));
     let parts = [
         stated("delivered ", Unit::Pps, outcome.throughput_pps),
         stated("lost ", Unit::Share, outcome.loss_fraction),
-        stated("latency p99 ", Unit::Seconds, latency(outcome).and_then(|latency| latency.p99)),
+        stated("latency p99 ", Unit::Seconds, p99),
+        stated("latency mean ", Unit::Seconds, mean.filter(|_| p99.is_none())),
         stated("CPU left ", Unit::Share, outcome.cpu.and_then(|cpu| cpu.available)),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -247,8 +265,49 @@ fn answer(record: &Record, at: &str) -> String {
 /// Loss up to this counts as no loss, because short trials do not resolve a smaller loss.
 const NO_LOSS: f64 = 1e-3;
 /// Sentence on the limit of loss, which is not that of a cliff.
-const NO_LOSS_NOTE: &str = "The limit here is 0.1 %, as for short trials, which do not resolve a smaller loss; that of a cliff is 0.01 % (`netcliff predict \
+const NO_LOSS_NOTE: &str = "This line uses a limit of 0.1 %, so that it compares with short measured trials; a cliff uses 0.01 % (`netcliff predict \
      --cliff`).";
+
+/// Why the CPU that is left does not extrapolate to the cliff.
+const SHARED_COSTS_NOTE: &str = "CPU time does not grow in proportion to the load: at higher loads more packets share an interrupt, a poll or a wake-up. \
+     The cliff is therefore higher than these shares suggest";
+/// A packet's CPU time at the highest load without loss, as a share of that at the lowest load, below which the page
+/// has [`SHARED_COSTS_NOTE`].
+const CHEAPER: f64 = 0.9;
+
+/// Whether computed records of one engine show that a packet costs less CPU time at a higher load without loss.
+fn shares_costs(group: &[Record]) -> bool {
+    let cost = |record: &Record| {
+        let outcome = &record.outcome;
+        let is_clean = outcome.loss_fraction?.value <= NO_LOSS && record.engine != EngineKind::Wire;
+        let (pps, left) = (record.point.rate_pps()?, outcome.cpu?.available?.value);
+        (is_clean && pps > 0.0).then_some((pps, (1.0 - left) / pps))
+    };
+    let of_engine = |engine: EngineKind| {
+        let mut costs: Vec<(f64, f64)> =
+            group.iter().filter(|record| record.engine == engine).filter_map(cost).collect();
+        costs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        costs.first().zip(costs.last()).is_some_and(|(low, high)| high.1 < CHEAPER * low.1)
+    };
+    [EngineKind::Model, EngineKind::Sim].into_iter().any(of_engine)
+}
+
+/// Why the delivered rate differs from the load although nothing is lost.
+const CHANCE_NOTE: &str = "where \"delivered\" differs from the load without a loss, the number of random arrivals differs from its mean by chance; \
+     \"lost\" counts packets";
+
+/// Whether a simulated record without loss shows another delivered rate than its load, because its arrivals are random.
+fn delivers_by_chance(group: &[Record]) -> bool {
+    group.iter().any(|record| {
+        let outcome = &record.outcome;
+        let arrivals = &record.point.traffic.arrivals;
+        let is_random =
+            record.engine == EngineKind::Sim && !matches!(arrivals, Arrivals::Constant | Arrivals::Trace { .. });
+        let is_clean = outcome.loss_fraction.is_some_and(|loss| loss.value == 0.0);
+        let delivered = outcome.throughput_pps.map(|rate| format::value(&rate, Unit::Pps));
+        is_random && is_clean && record.point.rate_pps().is_some() && delivered.is_some_and(|rate| rate != load(record))
+    })
+}
 
 /// Highest of several loads without loss, and the limit of loss. `None` if the records differ in more than their load.
 fn several(records: &[Record]) -> Option<String> {
@@ -294,10 +353,11 @@ fn several(records: &[Record]) -> Option<String> {
 
 fn brief(records: &[Record], style: Style) -> Table {
     let mut table = empty(style);
-    table.set_header(SHORT.iter().map(|(name, _)| *name).chain(BRIEF.iter().map(|(name, ..)| *name)));
+    let columns = columns(records);
+    table.set_header(SHORT.iter().map(|(name, _)| *name).chain(columns.iter().map(|(name, ..)| *name)));
     for record in records {
         let facts = SHORT.iter().map(|(_, get)| get(record));
-        let figures = BRIEF
+        let figures = columns
             .iter()
             .map(|(_, unit, get)| get(&record.outcome).map_or("-".to_owned(), |figure| format::value(&figure, *unit)));
         table.add_row(facts.chain(figures));
