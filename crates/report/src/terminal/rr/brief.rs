@@ -1,5 +1,6 @@
 //! [`rr_brief`]: output of `netcliff rr` without `-v`: the answer, the figures to act on, and doubts.
 
+use netcliff_lab::lasting;
 use netcliff_transfer::rr::{
     Doubt, OneWay, Report, RrRecord, RrRun, RrSample, ThreadCost, doubts as of_host, limited_by,
 };
@@ -31,13 +32,19 @@ pub fn rr_brief(run: &RrRun, style: Style) -> String {
         }
     }
     page.list("NOT MEASURED", &run.not_had);
-    let notes: usize = run.rows.iter().map(|record| record.report.notes.len()).max().unwrap_or(0);
-    let notes = match notes {
+    let all =
+        run.rows.iter().map(|record| &record.report.notes[..]).max_by_key(|notes| notes.len()).unwrap_or_default();
+    let host: Vec<String> = all.iter().filter_map(|note| lasting(note)).collect();
+    let notes = match all.len() - host.len() {
         0 => String::new(),
-        1 => ", a note on the figures".to_owned(),
-        several => format!(", {several} notes on the figures"),
+        1 => ", a note on the method".to_owned(),
+        several => format!(", {several} notes on the method"),
     };
     page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, all percentiles of latency, the method{notes}."));
+    if !host.is_empty() {
+        let host = host.join(", ");
+        page.paragraph(0, Tone::Faint, &format!("Measured on {host}: -v says how this limits the result."));
+    }
     page.finish()
 }
 

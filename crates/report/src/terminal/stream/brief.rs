@@ -20,10 +20,10 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     let mut page = Page::new(style);
     page.head("stream", &report.provenance, report.partial, &[]);
     answer(&mut page, report);
-    let path: Vec<&str> = ["channel", "link"]
-        .into_iter()
-        .filter_map(|wanted| report.asked.iter().find(|(name, _)| name == wanted).map(|(_, fact)| fact.as_str()))
-        .collect();
+    let congestion = congestion(report).map(|name| format!("congestion control {name}"));
+    let cpus = asked(report, "CPUs").map(|cpus| format!("CPUs: {cpus}"));
+    let [channel, link] = ["channel", "link"].map(|name| asked(report, name).map(str::to_owned));
+    let path: Vec<String> = [channel, link, congestion, cpus].into_iter().flatten().collect();
     if !path.is_empty() {
         page.paragraph(0, Tone::Plain, &path.join("; "));
     }
@@ -50,6 +50,16 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     page.finish()
 }
 
+/// A value of the configuration.
+fn asked<'a>(report: &'a StreamReport, wanted: &str) -> Option<&'a str> {
+    report.asked.iter().find(|(name, _)| name == wanted).map(|(_, fact)| fact.as_str())
+}
+
+/// Name of the congestion control in force. `None` if the channel has none.
+fn congestion(report: &StreamReport) -> Option<&str> {
+    report.in_force.iter().find(|(name, _)| name == "congestion").map(|(_, fact)| fact.as_str())
+}
+
 /// Adds the verdict and doubts about it, with which both pages (with and without `-v`) begin.
 pub(super) fn answer(page: &mut Page, report: &StreamReport) {
     page.paragraph(0, Tone::Strong, &format!("{}.", verdict(report)));
@@ -70,9 +80,28 @@ fn verdict(report: &StreamReport) -> String {
     let loss = loss(best).map_or(String::new(), |loss| format!(", {} of the datagrams lost", format::loss(loss)));
     let limit = match &best.limited_by {
         Some(limit) => format!("limited by {limit}"),
-        None => "limit unknown: nothing that was measured was at its limit".to_owned(),
+        None => unknown_limit(report, best),
     };
     format!("{lead}{}{loss}; {limit}", goodput(best))
+}
+
+/// Says that no limit was reached, how busy the threads and the busiest CPU were, and what to try.
+fn unknown_limit(report: &StreamReport, row: &StreamRow) -> String {
+    let busiest = row.system.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()));
+    let busiest = busiest
+        .map_or(String::new(), |cpu| format!("; busiest CPU: CPU {}, {}", cpu.cpu, format::share_short(cpu.busy())));
+    let [sender, receiver] = [share_of(row, |sample| sample.sender_cpu), share_of(row, |sample| sample.receiver_cpu)];
+    let hint = match congestion(report) {
+        Some(name) if name.starts_with("bbr") => {
+            "; BBR paces: it sends at the rate that it estimates, also if nothing is full: compare with --congestion cubic"
+        }
+        Some(_) => "; try more --flows",
+        None => "",
+    };
+    format!(
+        "limit unknown: no thread, CPU, buffer or window that was checked was full (sender's threads {sender} of a CPU, receiver's \
+         {receiver}{busiest}){hint}"
+    )
 }
 
 /// Mean of the goodput over the repeats, and the number of repeats that have it.
@@ -103,7 +132,7 @@ fn doubts(report: &StreamReport) -> Vec<String> {
         let which = if report.rows.len() > 1 { "a" } else { "the" };
         let width = format::share_short(width);
         said.push(format!("{which} mean goodput may be off by {width}: {SURER}"));
-        let pinned = report.asked.iter().find(|(name, _)| name == "CPUs").is_none_or(|(_, cpus)| !cpus.contains("any"));
+        let pinned = asked(report, "CPUs").is_none_or(|cpus| !cpus.contains("any"));
         if !pinned {
             said.push(
                 "the threads were not pinned (--cpu), so that repeats differ by the CPUs that the scheduler chose"
@@ -137,10 +166,9 @@ fn one(page: &mut Page, row: &StreamRow) {
         ("sender", |sample| sample.sender_cpu, |sample| sample.sender_us_per_kib),
         ("receiver", |sample| sample.receiver_cpu, |sample| sample.receiver_us_per_kib),
     ];
-    let of = if row.samples.len() > 1 { " (means of the repeats)" } else { "" };
     for (end, busy, us_per_kib) in ends {
         let us_per_kib = mean_of(row, us_per_kib).map_or("-".to_owned(), format::significant);
-        page.fact(end, &format!("{} of a CPU, CPU time {us_per_kib} us/KiB{of}", share_of(row, busy)));
+        page.fact(end, &format!("{} of a CPU, CPU time {us_per_kib} us/KiB", share_of(row, busy)));
     }
     if let Some(tcp) = &row.tcp {
         let rtt = median(tcp.rtt_s, Unit::Seconds);
@@ -154,7 +182,12 @@ fn one(page: &mut Page, row: &StreamRow) {
             &format!("{} sent, {} reordered, {} lost ({loss}){at}", counts.sent, counts.reordered, counts.lost),
         );
     }
+    let of = if row.samples.len() > 1 { "; means of the repeats" } else { "" };
+    page.paragraph(2, Tone::Faint, &format!("{OF_THREADS}{of}"));
 }
+
+/// What the CPU shares and times of both ends are.
+const OF_THREADS: &str = "sender, receiver: time of their threads, without softirqs that ran elsewhere";
 
 /// Adds one line for each configuration.
 fn sweep(page: &mut Page, rows: &[StreamRow]) {
@@ -193,7 +226,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
     page.block(&lines.join("\n"));
     let lost = if datagrams { "lost: share of the datagrams" } else { "retr: TCP segments retransmitted" };
     let about = format!(
-        "sender, receiver: share of a CPU; us/KiB: CPU time of the whole host per KiB moved (means of the repeats); {lost}"
+        "{OF_THREADS}, as a share of a CPU; us/KiB: CPU time of the whole host per KiB moved (means of the repeats); {lost}"
     );
     page.paragraph(2, Tone::Faint, &about);
 }
