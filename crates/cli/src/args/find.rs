@@ -41,7 +41,7 @@ frames go straight to the hardware address of a neighbour, and both ends stop wi
 stops cleanly and keeps what was measured."
 )]
 pub struct FindArgs {
-    /// One to two minutes instead of three to six: shorter and fewer measurements
+    /// One to two minutes instead of about three to six: shorter and fewer measurements
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff

@@ -40,7 +40,10 @@ use netcliff_rfc2544::tester::stamps::Stamps;
 
 Without --tx and --rx the device is a router in a network namespace of this machine, between two sides of a tester. \
 Loads are frames a second in each direction. A trial in which the sender does not reach the load, or the sink cannot \
-receive all frames that arrive, is void: it is repeated, and its loss does not count. Ctrl-C keeps what was measured."
+receive all frames that arrive, is void: it is repeated, and its loss does not count. Ctrl-C keeps what was measured.
+
+With the defaults (seven frame sizes, trials of 60 s) throughput takes about an hour, and all several hours; \
+throughput with --frames 64 --trial 1s takes about a minute."
 )]
 pub struct Rfc2544Args {
     /// The test to run

@@ -68,8 +68,8 @@ impl Load {
         let named = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
         (minute > BUSY * cpus as f64).then(|| {
             format!(
-                "load average {minute:.1} on {named}: other programs used the CPUs in the last minute; while they do, trials will be void (they do not count): \
-                 end them first (top shows them)"
+                "load average {minute:.1} on {named}: other programs used the CPUs in the last minute; while they do, trials may be void (they do not count): \
+                 for a reliable result press Ctrl-C, stop them (top shows them), and start again"
             )
         })
     }
