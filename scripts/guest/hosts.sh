@@ -46,10 +46,10 @@ attempt() {
     note state
     nc tune try --if eth0 --experiment /tmp/through.toml --to 10.9.0.2 --key /tmp/key --keep "$@" >/tmp/try.log
     cat /tmp/try.log
-    if grep -q "the settings stay" /tmp/try.log; then
+    if grep -q "The settings stay" /tmp/try.log; then
         undone "what was kept was not taken back"
     else
-        grep -q "everything was set back" /tmp/try.log || { echo "the trial came to no end"; return 1; }
+        grep -q "Everything was set back" /tmp/try.log || { echo "the trial came to no end"; return 1; }
         unchanged "the trial left something behind"
     fi
 }
@@ -73,7 +73,7 @@ tried() {
     ethtool -C eth0 rx-usecs 3
     echo "$buffers" >/proc/sys/net/ipv4/tcp_wmem
     [ $code = 0 ] || return 1
-    grep -q "the settings stay" /tmp/try.log || { echo "nothing was gained from a device set badly"; return 1; }
+    grep -q "The settings stay" /tmp/try.log || { echo "nothing was gained from a device set badly"; return 1; }
 }
 
 transfers() {

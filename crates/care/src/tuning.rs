@@ -7,9 +7,10 @@ mod measured;
 mod tests;
 
 pub use effects::effects;
-pub use measured::{drawn, experiment_figure, is_better_higher};
+pub use measured::{dimension, drawn, experiment_figure, is_better_higher};
 
 use netcliff_core::Figure;
+use serde_json::Value;
 
 use netcliff_stats as stats;
 
@@ -123,22 +124,71 @@ fn verdict(difference: &Figure, higher_is_better: bool) -> Verdict {
 /// the last number.
 ///
 /// # Errors
-/// A sentence that says what is missing.
+/// A sentence that says what is missing. If the JSON has other numbers, it names some of their pointers.
 pub fn figure(output: &str, pointer: Option<&str>) -> Result<f64, String> {
-    let found = match pointer {
-        Some(pointer) => {
-            let line = output.lines().rev().find(|line| line.trim_start().starts_with('{'));
-            let whole = serde_json::from_str::<serde_json::Value>(output).ok();
-            let json = whole.or_else(|| serde_json::from_str(line?).ok());
-            json.as_ref().and_then(|json| json.pointer(pointer)).and_then(|value| {
-                // A sampled figure has its value under `value`; a distribution has it under `median`.
-                value.as_f64().or_else(|| value.get("value")?.as_f64()).or_else(|| value.get("median")?.as_f64())
-            })
-        }
-        None => output.split(|c: char| c.is_whitespace() || c == ',').rev().find_map(|word| word.parse().ok()),
+    let Some(pointer) = pointer else {
+        let words = output.split(|c: char| c.is_whitespace() || c == ',');
+        let last = words.rev().find_map(|word| word.parse().ok()).filter(|value: &f64| value.is_finite());
+        return last
+            .ok_or_else(|| "the command printed no number; name one of its JSON with --metric /path".to_owned());
     };
-    found.filter(|value: &f64| value.is_finite()).ok_or_else(|| match pointer {
-        Some(pointer) => format!("the command printed no JSON with a number at {pointer}"),
-        None => "the command printed no number; name one of its JSON with --metric /path".to_owned(),
+    let line = output.lines().rev().find(|line| line.trim_start().starts_with('{'));
+    let whole = serde_json::from_str::<Value>(output).ok();
+    let Some(json) = whole.or_else(|| serde_json::from_str(line?).ok()) else {
+        return Err(format!("the command printed no JSON, so that --metric {pointer} names no number"));
+    };
+    json.pointer(pointer).and_then(number).filter(|value| value.is_finite()).ok_or_else(|| {
+        let missing = format!("the command's JSON has no number at {pointer}");
+        match examples(&json, pointer).as_slice() {
+            [] => format!("{missing}, and no number elsewhere"),
+            names => format!("{missing}; it has, for example, {}", names.join(", ")),
+        }
     })
+}
+
+/// The number that a value stands for. A sampled figure has it under `value`; a distribution has it under `median`.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.get("value")?.as_f64()).or_else(|| value.get("median")?.as_f64())
+}
+
+/// Largest number of pointers that [`examples`] returns.
+const EXAMPLES: usize = 5;
+
+/// Pointers of numbers in `json`: first those with the last key of `pointer`, then those whose last key differs from it
+/// in the unit, then others.
+fn examples(json: &Value, pointer: &str) -> Vec<String> {
+    fn last_key(pointer: &str) -> &str {
+        pointer.rsplit('/').next().unwrap_or(pointer)
+    }
+    fn without_unit(key: &str) -> &str {
+        key.rsplit_once('_').map_or(key, |(stem, _)| stem)
+    }
+    let mut all = Vec::new();
+    numbers(json, String::new(), &mut all);
+    let wanted = last_key(pointer);
+    all.sort_by_key(|one| {
+        let key = last_key(one);
+        (key != wanted, without_unit(key) != without_unit(wanted))
+    });
+    all.truncate(EXAMPLES);
+    all
+}
+
+/// Adds the pointers of the numbers below the place `at` to `found`; of an array those of its first item.
+fn numbers(json: &Value, at: String, found: &mut Vec<String>) {
+    match json {
+        _ if number(json).is_some() && !at.is_empty() => found.push(at),
+        Value::Object(map) => {
+            for (key, value) in map {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                numbers(value, format!("{at}/{key}"), found);
+            }
+        }
+        Value::Array(items) => {
+            if let Some(first) = items.first() {
+                numbers(first, format!("{at}/0"), found);
+            }
+        }
+        _ => {}
+    }
 }

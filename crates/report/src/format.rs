@@ -62,6 +62,26 @@ impl Unit {
         }
     }
 
+    /// The unit that the end of a JSON key names (`p99_s`, `wait_us`, `goodput_bps`, `link_share`), and the factor that
+    /// converts the key's numbers to it. With any other key, numbers have no unit.
+    pub fn of_key(key: &str) -> (Self, f64) {
+        const ENDS: [(&str, Unit, f64); 10] = [
+            ("_per_s", Unit::PerSecond, 1.0),
+            ("_s", Unit::Seconds, 1.0),
+            ("_ms", Unit::Seconds, 1e-3),
+            ("_us", Unit::Seconds, 1e-6),
+            ("_ns", Unit::Seconds, 1e-9),
+            ("_bps", Unit::Bps, 1.0),
+            ("_pps", Unit::Pps, 1.0),
+            ("_bytes", Unit::Bytes, 1.0),
+            ("_share", Unit::Share, 1.0),
+            ("_fraction", Unit::Share, 1.0),
+        ];
+        // A key of one or two letters, such as `s`, hardly names a unit.
+        let names = |end: &str| key.ends_with(end) || key.len() > 2 && end.get(1..) == Some(key);
+        ENDS.into_iter().find(|(end, ..)| names(end)).map_or((Self::Number, 1.0), |(_, unit, factor)| (unit, factor))
+    }
+
     /// Scales of the unit, the largest first: the factor, and the suffix of numbers at this scale.
     pub(crate) fn scales(self) -> &'static [(f64, &'static str)] {
         match self {
@@ -117,6 +137,60 @@ impl Unit {
             _ if rounded != 0.0 && rounded < 1e-4 => format!("{scaled:.2e}"),
             _ => format!("{scaled:.*}", self.decimals(lead)),
         }
+    }
+}
+
+/// One scale for numbers that are read together: the same unit and, if they have no unit, the same exponent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommonScale {
+    factor: f64,
+    suffix: String,
+}
+
+impl CommonScale {
+    /// Numbers without a unit have no exponent if the largest is in this range.
+    const PLAIN: std::ops::Range<f64> = 1e-3..1e6;
+
+    /// The scale at which the largest of `values` has 1 to 999 before the point, or 1 to 9 before an exponent.
+    pub fn of(values: impl IntoIterator<Item = f64>, unit: Unit) -> Self {
+        let finite = values.into_iter().map(f64::abs).filter(|value| value.is_finite());
+        let largest = units::three_digits(finite.fold(0.0, f64::max));
+        if unit != Unit::Number || largest == 0.0 || Self::PLAIN.contains(&largest) {
+            let (factor, suffix) = unit.scale(largest);
+            return Self { factor, suffix: suffix.to_owned() };
+        }
+        let exponent = largest.log10().floor() as i32;
+        Self { factor: 10_f64.powi(exponent), suffix: format!("e{exponent}") }
+    }
+
+    /// Decimals that leave `lead` three significant digits; 0 if all of `values` are whole numbers at this scale.
+    pub fn decimals(&self, lead: f64, values: &[f64]) -> usize {
+        let lead = units::three_digits((lead / self.factor).abs());
+        if lead == 0.0 || !lead.is_finite() || values.iter().all(|value| (value / self.factor).fract() == 0.0) {
+            return 0;
+        }
+        (DIGITS - 1 - lead.log10().floor() as i32).clamp(0, 9) as usize
+    }
+
+    /// A number with its unit; "-" unless finite.
+    pub fn text(&self, value: f64, decimals: usize) -> String {
+        if !value.is_finite() {
+            return "-".to_owned();
+        }
+        format!("{}{}", self.number(value, decimals), self.suffix)
+    }
+
+    /// A number with its sign and its unit; "-" unless finite.
+    pub fn signed(&self, value: f64, decimals: usize) -> String {
+        let text = self.text(value, decimals);
+        if value.is_finite() && !text.starts_with('-') { format!("+{text}") } else { text }
+    }
+
+    fn number(&self, value: f64, decimals: usize) -> String {
+        let text = format!("{:.decimals$}", value / self.factor);
+        // A zero has no minus.
+        let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
+        if is_zero { text.trim_start_matches('-').to_owned() } else { text }
     }
 }
 

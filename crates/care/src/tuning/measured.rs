@@ -1,7 +1,7 @@
 //! Extracts the figure of an experiment from the output of `netcliff run --json`, for `tune try --experiment`.
 
 use netcliff_core::experiment::Experiment;
-use netcliff_core::{EngineKind, Record};
+use netcliff_core::{Dimension, EngineKind, Record};
 
 use netcliff_rfc2544::forwarding::ForwardingReport;
 use netcliff_stats as stats;
@@ -25,6 +25,16 @@ pub fn drawn(experiment: &Experiment) -> Result<String, String> {
         Experiment::Mlfrr(_) | Experiment::Roofline(_) => {
             Err("an experiment of formulas measures nothing; give one of points, transfers or forwarding".to_owned())
         }
+    }
+}
+
+/// Returns the dimension of the figure that an experiment plots.
+pub fn dimension(experiment: &Experiment) -> Dimension {
+    match experiment {
+        Experiment::Transfers(transfers) => transfers.figure.y.dimension(),
+        Experiment::Grid(grid) => grid.figure.y.dimension,
+        Experiment::Forwarding(_) => Dimension::Pps,
+        Experiment::Mlfrr(_) | Experiment::Roofline(_) => Dimension::Number,
     }
 }
 

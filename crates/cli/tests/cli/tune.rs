@@ -182,15 +182,32 @@ fn tried_in_turns_and_kept_only_when_better() {
     let higher = attempt(&["--keep", "--higher"]);
     assert_eq!(higher.status.code(), Some(1), "{higher:?}");
     let told = String::from_utf8_lossy(&higher.stdout);
-    assert!(told.contains("over 3 rounds: worse\neverything was set back\n"), "{told}");
+    let figures = "  without the settings  1500\n  with the settings     1400\n  difference            -100 (in every round)\n";
+    let title = "Worse: the last number printed (higher is better), over 3 rounds\n";
+    assert!(told.starts_with(&format!("{title}{figures}Settings tried:\n")), "{told}");
+    assert!(told.contains("\n  v0 MTU: 1500 -> 1400\n") && told.ends_with("\nEverything was set back.\n"), "{told}");
+    let rounds = String::from_utf8_lossy(&higher.stderr);
+    assert!(rounds.contains("round 1 of 3, without the settings: 1500\n"), "{rounds}");
+    assert!(rounds.contains("round 3 of 3, with the settings: 1400\n"), "{rounds}");
     assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
     let args = [&["tune", "try", "--rounds", "2"][..], wish, &["--", "echo", "7"]].concat();
     let same = bed.inside(&home, &args).output().unwrap();
-    assert!(String::from_utf8_lossy(&same.stdout).contains("rounds: no difference in any round\n"), "{same:?}");
+    assert!(String::from_utf8_lossy(&same.stdout).starts_with("Not decided, no difference in any round: "), "{same:?}");
     assert_eq!(bed.mtu(), "1500");
-    let failing = bed.inside(&home, &[&["tune", "try"][..], wish, &["--", "false"]].concat()).output().unwrap();
-    assert_eq!(failing.status.code(), Some(1));
-    assert_eq!(bed.mtu(), "1500");
+    // The command's messages are printed only if it fails.
+    let failed = |script: &str, more: &[&str]| {
+        let args = [&["tune", "try"][..], wish, more, &["--", "sh", "-c", script]].concat();
+        let failing = bed.inside(&home, &args).output().unwrap();
+        assert_eq!((failing.status.code(), bed.mtu().as_str()), (Some(1), "1500"), "{failing:?}");
+        String::from_utf8_lossy(&failing.stderr).into_owned()
+    };
+    let told = failed("echo no such thing >&2; false", &[]);
+    assert!(told.contains("last messages of sh:\n  no such thing\n") && told.contains("; no setting was changed"), "{told}");
+    let told = failed("echo hidden >&2; [ $(cat /sys/class/net/v0/mtu) = 1500 ] && echo 1", &[]);
+    assert!(told.contains("; the settings were set back"), "{told}");
+    let told = failed("echo '{\"latency\": {\"p99_s\": 1e-5}}'; echo hidden >&2", &["--metric", "/p99_s"]);
+    let named = "has no number at /p99_s; it has, for example, /latency/p99_s; no setting was changed";
+    assert!(told.contains(named) && !told.contains("hidden"), "{told}");
 }
 
 /// An experiment measures instead of a command: each round is a separate run, which shares the lock.
@@ -255,7 +272,7 @@ fn scripts_share_the_lock() {
     // It gets the lock, finds nothing of its own to undo, and does not change the settings under test.
     let shared = attempt(&format!("{own} tune undo 2>&1 | grep -q 'nothing to set back' && cat /sys/class/net/v0/mtu"));
     assert_eq!(shared.status.code(), Some(0), "{shared:?}");
-    assert!(String::from_utf8_lossy(&shared.stdout).contains("without 1500, with 1400"), "{shared:?}");
+    assert!(String::from_utf8_lossy(&shared.stdout).contains("difference            -100 (in every round)"), "{shared:?}");
     // The shell that starts this netcliff has ended when netcliff requests the lock. The measured command continues.
     let said = home.path("said");
     let background = format!("(sleep 0.3; {own} tune undo > {} 2>&1) > /dev/null 2>&1 &\n", said.display());
@@ -280,10 +297,11 @@ fn several_figures() {
     let better = attempt(&["/small", "/large:higher"]);
     let told = String::from_utf8_lossy(&better.stdout);
     assert_eq!(better.status.code(), Some(0), "{better:?}");
-    assert!(told.contains("/large: without 8500, with 8600") && told.contains("together: better"), "{told}");
+    let large = "/large (higher is better): better\n  without the settings  8500\n  with the settings     8600\n";
+    assert!(told.starts_with("Better: 2 figures together, over 2 rounds\n") && told.contains(large), "{told}");
     let mixed = attempt(&["/small", "/large:lower"]);
     assert_eq!(mixed.status.code(), Some(1), "{mixed:?}");
-    assert!(String::from_utf8_lossy(&mixed.stdout).contains("together: mixed"), "{mixed:?}");
+    assert!(String::from_utf8_lossy(&mixed.stdout).starts_with("Mixed, better by some"), "{mixed:?}");
     let wrong = attempt(&["small"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("/latency/p99_s"), "{wrong:?}");

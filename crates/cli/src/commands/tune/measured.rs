@@ -1,9 +1,10 @@
-//! Runs a program that measures: reads its output, and ends it.
+//! Runs a program that measures: reads its output, stores its last messages, and ends it.
 
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,22 @@ pub enum Ended {
     Stopped,
     /// The measurement failed.
     Failed(anyhow::Error),
+}
+
+impl Ended {
+    /// Adds to an error what became of the settings. `were_made`: they were made before the error.
+    pub fn with_settings(self, were_made: bool) -> Self {
+        match self {
+            Self::Stopped => Self::Stopped,
+            Self::Failed(error) => {
+                // The settings are set back after this message is made, in any case. What cannot be restored is
+                // reported separately.
+                let state = if were_made { "the settings were set back" } else { "no setting was changed" };
+                let text = format!("{}; {state}", output::sentence_of(&error));
+                Self::Failed(if error.is::<output::Usage>() { output::usage(text) } else { anyhow!("{text}") })
+            }
+        }
+    }
 }
 
 impl From<anyhow::Error> for Ended {
@@ -40,8 +57,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const SAME_TIME: Duration = Duration::from_millis(100);
 /// A program that has not ended after this time is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Number of a failed program's last messages that are printed.
+const LAST_MESSAGES: usize = 10;
+/// Bytes of a program's messages that are stored.
+const STORED_BYTES: usize = 16 << 10;
 
-/// The output of a program. A netcliff (`own`) shares this process's lock by an open file; a netcliff started by the
+/// The output of a program. Its messages on stderr are printed only if it fails, the last ones. A netcliff (`own`) shares this process's lock by an open file; a netcliff started by the
 /// program shares it as a descendant of this process. No other program gets the open file, because it would hold the
 /// lock if it were left in the background.
 pub fn printed(
@@ -56,28 +77,64 @@ pub fn printed(
         command.env(variable, value);
     }
     let (variable, value) = lock.announce();
-    command.env(variable, value).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command.env(variable, value).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if is_set(stop) {
         return Err(Ended::Stopped);
     }
     let mut child = command.spawn().map_err(|error| output::usage(format!("{name}: {error}")))?;
     drop(shared);
+    let messages = messages(&mut child);
     let (status, printed) = waited(&mut child, own, stop)?;
     if !status.success() {
         thread::sleep(SAME_TIME);
         if is_set(stop) {
             return Err(Ended::Stopped);
         }
-        // The settings are set back after this message is made, in any case. What cannot be restored is reported
-        // separately.
+        if let Some(lines) = last_lines(&messages) {
+            output::say(format!("netcliff: last messages of {name}:{lines}"));
+        }
         let why = status.signal().map_or_else(|| status.to_string(), |signal| format!("signal {signal}"));
-        return Err(anyhow!("{name} ended with {why}; the settings were set back").into());
+        return Err(anyhow!("{name} ended with {why}").into());
     }
     Ok(String::from_utf8_lossy(&printed).into_owned())
 }
 
 fn is_set(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Relaxed)
+}
+
+/// Reads a program's messages on stderr, and stores the last ones. Nothing waits for their end, because a program that
+/// was left in the background may still have stderr open.
+fn messages(child: &mut Child) -> Arc<Mutex<Vec<u8>>> {
+    let stored = Arc::new(Mutex::new(Vec::new()));
+    let Some(mut pipe) = child.stderr.take() else { return stored };
+    let added = Arc::clone(&stored);
+    thread::spawn(move || {
+        let mut part = [0; 4096];
+        loop {
+            match pipe.read(&mut part) {
+                Ok(0) => break,
+                Ok(length) => {
+                    let mut bytes = added.lock().unwrap_or_else(PoisonError::into_inner);
+                    bytes.extend_from_slice(&part[..length]);
+                    let excess = bytes.len().saturating_sub(STORED_BYTES);
+                    bytes.drain(..excess);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+    });
+    stored
+}
+
+/// The last messages, each on an indented line of its own; `None` without messages.
+fn last_lines(messages: &Mutex<Vec<u8>>) -> Option<String> {
+    let bytes = messages.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let first = lines.len().saturating_sub(LAST_MESSAGES);
+    (!lines.is_empty()).then(|| lines[first..].iter().map(|line| format!("\n  {line}")).collect())
 }
 
 /// Waits until the program has ended and its output is closed.

@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use netcliff_care::tuning::{self, Trial, Verdict, Yardstick};
 use netcliff_core::experiment::Experiment;
+use netcliff_core::tuning::in_short;
 use netcliff_host::journal::HostLock;
 use netcliff_host::tune::Plan;
 use netcliff_host::tune::apply::Session;
 use netcliff_lab::inputs;
-use netcliff_report::format;
+use netcliff_report::format::{self, CommonScale, Unit};
 
 use super::measured::{Ended, printed};
 use super::{lock, look, make, planned};
@@ -55,19 +56,30 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     say_where(args, &plan);
+    output::say(format!("netcliff: settings to try:\n{}", settings(&plan)));
+    let shown: Vec<Shown> = yardsticks.iter().map(|yardstick| Shown::of(yardstick, &measurement)).collect();
     // From here on, a signal ends the measurement and everything is restored. Nothing was changed before.
     let stop = stop_on_signal()?;
     let mut session = Session::new(&lock);
+    let mut first: Vec<f64> = Vec::new();
+    let (mut measured, mut were_made) = (0_u32, false);
     let trials = tuning::rounds(args.rounds as usize, &yardsticks, |tuned| {
         set(&mut session, args, &plan, tuned)?;
+        were_made |= tuned;
         let values = match &measurement {
-            Measurement::Command => measure(args, &yardsticks, &lock, &stop)?,
+            Measurement::Command => measure(args, &yardsticks, &lock, &stop),
             Measurement::Experiment { experiment, arguments } => {
-                vec![carried_out(experiment, arguments, &lock, &stop)?]
+                carried_out(experiment, arguments, &lock, &stop).map(|value| vec![value])
             }
         };
-        let printed: Vec<String> = values.iter().map(|value| format::significant(*value)).collect();
-        output::say(format!("netcliff: {} {}", if tuned { "with   " } else { "without" }, printed.join(", ")));
+        let values = values.map_err(|ended| ended.with_settings(were_made))?;
+        if first.is_empty() {
+            first.clone_from(&values);
+        }
+        let side = if tuned { "with" } else { "without" };
+        let round = format!("round {} of {}, {side} the settings", measured / 2 + 1, args.rounds);
+        output::say(format!("netcliff: {round}: {}", in_words(&shown, &values, &first)));
+        measured += 1;
         Ok::<_, Ended>(values)
     });
     let trials = match trials {
@@ -89,7 +101,7 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     // Release the lock first, because the reader of the verdict may be slow.
     drop(lock);
-    tell(args, &plan, &trials, keep)?;
+    tell(args, &plan, &trials, &shown, keep)?;
     Ok(if verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -184,43 +196,135 @@ fn carried_out(
     Ok(tuning::experiment_figure(experiment, &printed).map_err(anyhow::Error::msg)?)
 }
 
-fn tell(args: &TryArgs, plan: &Plan, trials: &[Trial], kept: bool) -> anyhow::Result<()> {
+/// The settings of a plan, an indented line each.
+fn settings(plan: &Plan) -> String {
+    let line = |step: &netcliff_host::tune::Step| {
+        let of = &step.proposal;
+        format!("  {}: {} -> {}", of.name, in_short(&of.old), in_short(&of.new))
+    };
+    plan.steps.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The values of one measurement, with the names of the figures if there are several. `first`: the values of the first
+/// measurement, which set the scale of all.
+fn in_words(shown: &[Shown], values: &[f64], first: &[f64]) -> String {
+    let text = |(shown, (value, first)): (&Shown, (&f64, &f64))| {
+        let value = shown.value(*value, *first);
+        if values.len() > 1 { format!("{} {value}", shown.name) } else { value }
+    };
+    shown.iter().zip(values.iter().zip(first)).map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn tell(args: &TryArgs, plan: &Plan, trials: &[Trial], shown: &[Shown], kept: bool) -> anyhow::Result<()> {
     let verdict = Verdict::of_all(trials);
     if args.json {
         let several = (trials.len() > 1).then_some(trials);
         return output::json_line(&Tried { plan, trial: trials.first(), trials: several, verdict, kept });
     }
-    let outcome = if kept { "the settings stay (`netcliff tune undo`)" } else { "everything was set back" };
     let rounds = trials.first().map_or(0, |trial| trial.with.len());
-    if let [only] = trials {
-        return output::sentences(&format!("{}\nover {rounds} rounds: {}\n{outcome}\n", figures(only), of_one(only)));
+    let mut lines = Vec::new();
+    if let ([only], [shown]) = (trials, shown) {
+        lines.push(format!("{}: {}, over {rounds} rounds", of_one(only), shown.title(only)));
+        lines.push(shown.figures(only));
+    } else {
+        lines.push(format!("{}: {} figures together, over {rounds} rounds", word(verdict), trials.len()));
+        for (trial, shown) in trials.iter().zip(shown) {
+            lines.push(format!("{}: {}", shown.title(trial), of_one(trial).to_lowercase()));
+            lines.push(shown.figures(trial));
+        }
+        lines.push("The intervals of all figures together hold with 95 % confidence (Bonferroni).".to_owned());
     }
-    let line = |trial: &Trial| format!("{}: {}\n  {}\n", trial.of.figure, figures(trial), of_one(trial));
-    let lines: String = trials.iter().map(line).collect();
-    let confidence = "the intervals of all figures together hold with 95 % (Bonferroni)";
-    output::sentences(&format!("{lines}together: {}\nover {rounds} rounds; {confidence}\n{outcome}\n", word(verdict)))
-}
-
-fn figures(trial: &Trial) -> String {
-    let mean = |values: &[f64]| format::significant(values.iter().sum::<f64>() / values.len() as f64);
-    format!(
-        "without {}, with {}, difference {}",
-        mean(&trial.without),
-        mean(&trial.with),
-        format::plus_minus(&trial.difference, format::Unit::Number),
-    )
+    if verdict == Verdict::NotDecided && trials.iter().any(|trial| trial.with != trial.without) {
+        lines.push("To decide, use more --rounds, or a command whose figures vary less.".to_owned());
+    }
+    lines.push(format!("Settings tried:\n{}", settings(plan)));
+    let end = if kept { "The settings stay; `netcliff tune undo` sets them back." } else { "Everything was set back." };
+    output::sentences(&format!("{}\n{end}\n", lines.join("\n")))
 }
 
 fn of_one(trial: &Trial) -> &'static str {
     // All values are equal, so more rounds would show no difference either.
-    if trial.with == trial.without { "no difference in any round" } else { word(trial.verdict) }
+    if trial.with == trial.without { "Not decided, no difference in any round" } else { word(trial.verdict) }
 }
 
 fn word(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::NotDecided => "not decided: more --rounds, or a steadier command",
-        Verdict::Mixed => "mixed: better by some figures, worse by others",
+        Verdict::Better => "Better",
+        Verdict::Worse => "Worse",
+        Verdict::NotDecided => "Not decided",
+        Verdict::Mixed => "Mixed, better by some figures and worse by others",
     }
+}
+
+/// How a figure is printed.
+struct Shown {
+    /// The pointer, or the name of an experiment's figure.
+    name: String,
+    unit: Unit,
+    /// Converts the measured numbers to the unit.
+    factor: f64,
+}
+
+impl Shown {
+    fn of(yardstick: &Yardstick, measurement: &Measurement) -> Self {
+        let (unit, factor) = match measurement {
+            Measurement::Experiment { experiment, .. } => (Unit::of(tuning::dimension(experiment)), 1.0),
+            Measurement::Command => Unit::of_key(last_key(&yardstick.figure)),
+        };
+        let name = match yardstick.figure.as_str() {
+            "" => "the last number printed",
+            name => name,
+        };
+        Self { name: name.to_owned(), unit, factor }
+    }
+
+    /// The name, with the direction that is better.
+    fn title(&self, trial: &Trial) -> String {
+        format!("{} ({} is better)", self.name, if trial.of.higher_is_better { "higher" } else { "lower" })
+    }
+
+    /// A value at the scale of the first one, so that the values of all rounds have the same unit.
+    fn value(&self, value: f64, first: f64) -> String {
+        let [value, first] = [value, first].map(|one| one * self.factor);
+        let scale = CommonScale::of([if first == 0.0 { value } else { first }], self.unit);
+        scale.text(value, scale.decimals(value, &[value]))
+    }
+
+    /// The means without and with the settings, and their difference with its interval, at one scale.
+    fn figures(&self, trial: &Trial) -> String {
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64 * self.factor;
+        let (without, with) = (mean(&trial.without), mean(&trial.with));
+        let difference = trial.difference.value * self.factor;
+        let interval = trial.difference.interval.filter(|interval| interval.low < interval.high);
+        let (low, high) =
+            interval.map_or((difference, difference), |ends| (ends.low * self.factor, ends.high * self.factor));
+        let all = [without, with, difference, low, high];
+        let scale = CommonScale::of([without, with], self.unit);
+        let decimals = scale.decimals(without.abs().max(with.abs()), &all);
+        // A fourth digit if the interval would have only one.
+        let finer = scale.decimals(low.abs().max(high.abs()), &all) > decimals + 1;
+        let decimals = decimals + usize::from(finer);
+        let interval = interval.map_or_else(
+            || "in every round".to_owned(),
+            |ends| {
+                let confidence = format::share_short(ends.confidence);
+                let [low, high] = [low, high].map(|end| scale.signed(end, decimals));
+                format!("{confidence} interval {low} to {high}")
+            },
+        );
+        format!(
+            "  without the settings  {}\n  with the settings     {}\n  difference            {} ({interval})",
+            scale.text(without, decimals),
+            scale.text(with, decimals),
+            scale.signed(difference, decimals),
+        )
+    }
+}
+
+/// The last key of a JSON pointer that names a figure: not a position in an array, nor a part of the figure.
+fn last_key(pointer: &str) -> &str {
+    let is_part = |key: &str| {
+        ["value", "median", "mean", "min", "max", "low", "high"].contains(&key) || key.parse::<usize>().is_ok()
+    };
+    pointer.rsplit('/').find(|key| !is_part(key)).unwrap_or_default()
 }
