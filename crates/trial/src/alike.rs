@@ -1,4 +1,6 @@
 //! [`folded`]: merges sentences that differ only in their numbers.
+//!
+//! Numbers that name something, such as a CPU or the size of a write, are listed. Measured numbers become a range.
 
 use std::fmt::Write as _;
 
@@ -7,8 +9,12 @@ use netcliff_core::units;
 /// Characters that separate words and numbers.
 const AROUND: [char; 6] = [' ', ',', ':', ';', '(', ')'];
 
-/// Merges sentences that differ only in their numbers, at the position of the first: each number that differs is
-/// replaced by its range, and the number of merged sentences is appended. Exact duplicates count once.
+/// Largest number of sizes or CPUs that are listed; more become a range.
+const LISTED: usize = 6;
+
+/// Merges sentences that differ only in their numbers, at the position of the first: sizes and CPUs that differ are
+/// listed, each other number that differs is replaced by its range, and the number of merged sentences is appended.
+/// Exact duplicates count once.
 pub fn folded(sentences: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
     for sentence in sentences {
@@ -54,6 +60,9 @@ fn as_one(group: &[Vec<String>]) -> String {
         all.sort_by(|a, b| size(a).total_cmp(&size(b)));
         all.dedup();
         match all[..] {
+            [ref others @ .., last] if all.len() > 1 && all.len() <= LISTED && is_name(&group[0], at) => {
+                _ = write!(sentence, "{} or {last}", others.join(", "));
+            }
             [least, .., greatest] => _ = write!(sentence, "{least} to {greatest}"),
             _ => sentence.push_str(all[0]),
         }
@@ -62,6 +71,12 @@ fn as_one(group: &[Vec<String>]) -> String {
         _ = write!(sentence, " ({} times)", group.len());
     }
     sentence
+}
+
+/// True if the number at this position names something: a CPU, or a size with its unit.
+fn is_name(words: &[String], at: usize) -> bool {
+    let is_cpu = at > 1 && words[at - 1] == " " && words[at - 2] == "CPU";
+    is_cpu || words[at].parse::<f64>().is_err() && units::parse_bytes(&words[at]).is_ok()
 }
 
 /// Numeric value of a word. A word with a unit is converted to bytes, seconds or bit/s. 0 if the word is not a number.
@@ -95,12 +110,23 @@ mod tests {
             "a load of 12.5 over 9 minutes",
         ]);
         let one = [
-            "write of 512B to 1MiB: the sender is busy (3 times)",
+            "write of 512B, 64KiB or 1MiB: the sender is busy (3 times)",
             "2 CPUs: few",
             "write of 512B: the receiver is busy",
             "a load of 0.38 to 12.5 over 9 minutes (2 times)",
         ];
         assert_eq!(found, one);
+    }
+
+    #[test]
+    fn cpus_are_listed_and_many_sizes_are_a_range() {
+        let busy = |size: u32, cpu: u32| format!("write of {size}B: CPU {cpu} was fully busy, with 3 CPUs");
+        assert_eq!(
+            folded([busy(512, 1), busy(512, 0), busy(64, 1)]),
+            ["write of 64B or 512B: CPU 0 or 1 was fully busy, with 3 CPUs (3 times)"]
+        );
+        let many = folded((1..=7).map(|size| busy(size, 2)));
+        assert_eq!(many, ["write of 1B to 7B: CPU 2 was fully busy, with 3 CPUs (7 times)"]);
     }
 
     #[test]

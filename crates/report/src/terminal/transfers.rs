@@ -112,15 +112,19 @@ fn configurations(page: &mut Page, report: &TransferReport) {
     known(page, report);
 }
 
-/// Adds configurations whose settings are too long for one line: all settings of the first; of the others only the
-/// settings that differ from the first.
+/// Adds configurations that are too wide for a table, each with its settings above its figures. If all settings of a
+/// configuration do not fit a line, the first has all settings, and the others those that differ from the first.
 fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasure]) {
     let Some(first) = report.rows.first() else { return };
     let heads: Vec<&str> = measures.iter().map(|measure| measure.label()).collect();
     let first_name = heads.first().copied().unwrap_or_default();
+    let is_whole = report.rows.iter().all(|row| name(report, row).chars().count() + 2 <= LINE);
     let mut lines = vec![format!("  each: {}; s.d.: standard deviation of {first_name}", heads.join(", "))];
+    if !is_whole {
+        lines.push("  settings that are not named are those of the first configuration".to_owned());
+    }
     for (place, row) in report.rows.iter().enumerate() {
-        let differs = |at: &usize| place == 0 || row.levels.get(*at) != first.levels.get(*at);
+        let differs = |at: &usize| is_whole || place == 0 || row.levels.get(*at) != first.levels.get(*at);
         let level = |at: usize| Some(format!("{} {}", report.factors.get(at)?.key, row.levels.get(at)?));
         let words: Vec<String> = (0..report.factors.len()).filter(differs).filter_map(level).collect();
         let words = if words.is_empty() { "as the first".to_owned() } else { words.join(", ") };

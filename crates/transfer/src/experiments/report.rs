@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers, curve_name};
 use netcliff_core::repeats::{Known, Repeats};
-use netcliff_core::stream::{StreamSample, datagram_frames, payload_share};
+use netcliff_core::stream::{StreamSample, StreamWarning, datagram_frames, payload_share};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
 use netcliff_host::testbed::link::BUCKET_FRAMES;
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,7 @@ impl Found<'_> {
         let asked = self.asked(place);
         let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
         // First what limits all results, then the warnings of the transfers.
-        let warnings = self.limits.iter().chain(&self.warnings).cloned();
+        let warnings = self.limits.iter().cloned().chain(of_both_ends(&self.warnings));
         let time_s = self.experiment.time_s().unwrap_or(f64::INFINITY);
         let beyond = self.configs.iter().filter_map(|config| beyond(config, &self.factors, time_s));
         let warnings = folded(warnings.chain(rows.iter().filter_map(shortfall)).chain(beyond));
@@ -300,6 +300,32 @@ impl Found<'_> {
         };
         measures.into_iter().flat_map(of).collect()
     }
+}
+
+/// The warnings, in which one sentence replaces the two that name the threads of both ends as the limit of the same
+/// blocks: they come from different transfers.
+pub(super) fn of_both_ends(warnings: &BTreeSet<String>) -> Vec<String> {
+    let full = |blocks: &str, end: &str, several: bool| StreamWarning::full_threads(blocks, end, several).to_string();
+    let merged = |warning: &String| {
+        let (blocks, _) = warning.split_once(": ")?;
+        let several = [false, true].into_iter().find(|several| {
+            let [sender, receiver] = ["sender", "receiver"].map(|end| full(blocks, end, *several));
+            (*warning == sender && warnings.contains(&receiver)) || (*warning == receiver && warnings.contains(&sender))
+        })?;
+        let threads = if several { "threads used their CPUs" } else { "thread used its CPU" };
+        Some(format!(
+            "{blocks}: in some transfers the sender's {threads} to the full, in some the receiver's; the fully busy end limits the rate"
+        ))
+    };
+    // The sentence stands once, at the place of the first of the two.
+    let mut found: Vec<String> = Vec::new();
+    for warning in warnings {
+        let sentence = merged(warning).unwrap_or_else(|| warning.clone());
+        if !found.contains(&sentence) {
+            found.push(sentence);
+        }
+    }
+    found
 }
 
 /// A warning if a configuration missed the requested precision.

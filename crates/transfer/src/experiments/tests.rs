@@ -2,12 +2,12 @@ use proptest::prelude::*;
 
 use super::Config;
 use super::effects::effects;
-use super::report::{beyond, carries_bps};
+use super::report::{beyond, carries_bps, of_both_ends};
 use netcliff_core::math::SplitMix64;
 
 use super::rounds::RandomOrder;
 use netcliff_core::experiment::{Design, Factor, Key, Setting};
-use netcliff_core::stream::StreamSample;
+use netcliff_core::stream::{StreamSample, StreamWarning};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -139,4 +139,16 @@ fn a_link_carries_datagrams_of_their_size() {
     assert!((carries(vec![udp.clone(), Setting::Block(18)]) - 100e6 * 18.0 / 84.0).abs() < 1.0);
     // One more byte needs a second fragment.
     assert!((carries(vec![udp, Setting::Block(1473)]) - 100e6 * 1473.0 / (1538.0 + 84.0)).abs() < 1.0);
+}
+
+/// Threads of both ends that were full in different transfers of the same blocks are one warning.
+#[test]
+fn full_threads_of_both_ends_are_one_warning() {
+    let full = |blocks: &str, end: &str| StreamWarning::full_threads(blocks, end, false).to_string();
+    let (large, small) = ("write of 1MiB", "write of 4KiB");
+    let warnings = [full(large, "sender"), full(large, "receiver"), full(small, "sender"), "few CPUs".to_owned()];
+    let found = of_both_ends(&warnings.into());
+    let both = "write of 1MiB: in some transfers the sender's thread used its CPU to the full, in some the receiver's; \
+                the fully busy end limits the rate";
+    assert_eq!(found, ["few CPUs".to_owned(), both.to_owned(), full(small, "sender")]);
 }
