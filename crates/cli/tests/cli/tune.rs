@@ -182,7 +182,8 @@ fn tried_in_turns_and_kept_only_when_better() {
     let higher = attempt(&["--keep", "--higher"]);
     assert_eq!(higher.status.code(), Some(1), "{higher:?}");
     let told = String::from_utf8_lossy(&higher.stdout);
-    let figures = "  without the settings  1500\n  with the settings     1400\n  difference            -100 (in every round)\n";
+    let figures =
+        "  without the settings  1500\n  with the settings     1400\n  difference            -100 (in every round)\n";
     let title = "Worse: the last number printed (higher is better), over 3 rounds\n";
     assert!(told.starts_with(&format!("{title}{figures}Settings tried:\n")), "{told}");
     assert!(told.contains("\n  v0 MTU: 1500 -> 1400\n") && told.ends_with("\nEverything was set back.\n"), "{told}");
@@ -202,7 +203,8 @@ fn tried_in_turns_and_kept_only_when_better() {
         String::from_utf8_lossy(&failing.stderr).into_owned()
     };
     let told = failed("echo no such thing >&2; false", &[]);
-    assert!(told.contains("last messages of sh:\n  no such thing\n") && told.contains("; no setting was changed"), "{told}");
+    let last = "last messages of sh:\n  no such thing\n";
+    assert!(told.contains(last) && told.contains("; no setting was changed"), "{told}");
     let told = failed("echo hidden >&2; [ $(cat /sys/class/net/v0/mtu) = 1500 ] && echo 1", &[]);
     assert!(told.contains("; the settings were set back"), "{told}");
     let told = failed("echo '{\"latency\": {\"p99_s\": 1e-5}}'; echo hidden >&2", &["--metric", "/p99_s"]);
@@ -272,7 +274,8 @@ fn scripts_share_the_lock() {
     // It gets the lock, finds nothing of its own to undo, and does not change the settings under test.
     let shared = attempt(&format!("{own} tune undo 2>&1 | grep -q 'nothing to set back' && cat /sys/class/net/v0/mtu"));
     assert_eq!(shared.status.code(), Some(0), "{shared:?}");
-    assert!(String::from_utf8_lossy(&shared.stdout).contains("difference            -100 (in every round)"), "{shared:?}");
+    let difference = "  difference            -100 (in every round)\n";
+    assert!(String::from_utf8_lossy(&shared.stdout).contains(difference), "{shared:?}");
     // The shell that starts this netcliff has ended when netcliff requests the lock. The measured command continues.
     let said = home.path("said");
     let background = format!("(sleep 0.3; {own} tune undo > {} 2>&1) > /dev/null 2>&1 &\n", said.display());

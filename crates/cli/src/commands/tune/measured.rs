@@ -62,9 +62,9 @@ const LAST_MESSAGES: usize = 10;
 /// Bytes of a program's messages that are stored.
 const STORED_BYTES: usize = 16 << 10;
 
-/// The output of a program. Its messages on stderr are printed only if it fails, the last ones. A netcliff (`own`) shares this process's lock by an open file; a netcliff started by the
-/// program shares it as a descendant of this process. No other program gets the open file, because it would hold the
-/// lock if it were left in the background.
+/// The output of a program. Its messages on stderr are printed only if it fails, and only the last ones. A netcliff
+/// (`own`) shares this process's lock by an open file; a netcliff started by the program shares it as a descendant of
+/// this process. No other program gets the open file, because it would hold the lock if it were left in the background.
 pub fn printed(
     command: &mut Command,
     name: &str,

@@ -10,7 +10,7 @@ use netcliff_care::tuning::{self, Trial, Verdict, Yardstick};
 use netcliff_core::experiment::Experiment;
 use netcliff_core::tuning::in_short;
 use netcliff_host::journal::HostLock;
-use netcliff_host::tune::Plan;
+use netcliff_host::tune::{Plan, Step};
 use netcliff_host::tune::apply::Session;
 use netcliff_lab::inputs;
 use netcliff_report::format::{self, CommonScale, Unit};
@@ -198,7 +198,7 @@ fn carried_out(
 
 /// The settings of a plan, an indented line each.
 fn settings(plan: &Plan) -> String {
-    let line = |step: &netcliff_host::tune::Step| {
+    let line = |step: &Step| {
         let of = &step.proposal;
         format!("  {}: {} -> {}", of.name, in_short(&of.old), in_short(&of.new))
     };
