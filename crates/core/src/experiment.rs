@@ -30,7 +30,7 @@ pub use file::{BadValue, FileError, Step, parse_toml};
 pub use forwarding::{Forwarding, SetUp};
 pub use grid::{Grid, Task, TrafficSection};
 pub use hosts::{DeviceSection, HostSection};
-pub use mark::{Check, Compared, Mark, MarkSection, Quantity, Than, checks, is_called};
+pub use mark::{Check, Compared, Mark, MarkSection, MarkVerdict, Quantity, Than, checks, is_called};
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use roofline::Roofline;
 pub use transfers::{

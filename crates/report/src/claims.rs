@@ -1,8 +1,8 @@
-//! The page of claims: each published value, the result here, whether the claim holds, and why not. Markdown: a section
+//! The page of claims: each stated value, the result here, whether the claim holds, and why not. Markdown: a section
 //! with a table for each experiment, a row for each mark. The tables have few columns, so that they fit a page as
 //! narrow as the book's.
 
-use netcliff_core::experiment::{Check, Mark, is_called};
+use netcliff_core::experiment::{Check, Mark, MarkVerdict, is_called};
 
 use crate::drawing::{Drawing, NotHad};
 use crate::table::grouped;
@@ -50,7 +50,8 @@ fn of_mark(drawing: &Drawing, mark: &Mark) -> Row {
         return [claim, NOT_COMPARED.to_owned(), why_absent(drawing, mark)];
     }
     // If a claim holds by one engine and not by another, only the latter has the reason.
-    let unexpected = mark.differs.as_ref().filter(|_| checks.iter().all(|check| check.within == Some(true)));
+    let is_reproduced = |check: &Check| check.verdict() == Some(MarkVerdict::Reproduced);
+    let unexpected = mark.differs.as_ref().filter(|_| checks.iter().all(is_reproduced));
     let result = |check: &Check| format!("{}: {}", holds(check), drawing.value(mark, check));
     let mut reasons: Vec<String> = Vec::new();
     for why in checks.iter().flat_map(|check| why(drawing, mark, check, unexpected.map(String::as_str))) {
@@ -91,12 +92,11 @@ fn table(experiment: &str, day: &str, rows: Vec<Row>) -> Vec<String> {
 }
 
 fn holds(check: &Check) -> &'static str {
-    match (check.within, check.sure) {
-        (Some(true), Some(false)) => "yes, not certain",
-        (Some(true), _) => "yes",
-        (Some(false), Some(false)) => "no, not certain",
-        (Some(false), _) => "no",
-        (None, _) => NOT_COMPARED,
+    match check.verdict() {
+        Some(MarkVerdict::Reproduced) => "yes",
+        Some(MarkVerdict::Contradicted) => "no",
+        Some(MarkVerdict::Undecided) => "undecided",
+        None => NOT_COMPARED,
     }
 }
 
@@ -104,12 +104,14 @@ fn why(drawing: &Drawing, mark: &Mark, check: &Check, unexpected: Option<&str>) 
     let mut parts: Vec<String> = Vec::new();
     match (check.within, &mark.differs) {
         (Some(false), Some(why)) => parts.push(why.clone()),
-        (Some(false), None) if check.sure != Some(false) => parts.push("no reason is known".to_owned()),
+        (Some(false), None) if check.verdict() == Some(MarkVerdict::Contradicted) => {
+            parts.push("no reason is known".to_owned());
+        }
         _ => {
             parts.extend(unexpected.map(|why| format!("here it holds, where the file expects that it does not: {why}")))
         }
     }
-    if check.sure == Some(false) {
+    if check.verdict() == Some(MarkVerdict::Undecided) {
         parts.push("the interval of the repeats crosses the limit".to_owned());
     }
     if drawing.partial {
@@ -155,11 +157,10 @@ fn count(sections: &[Vec<String>]) -> String {
     let results: Vec<&str> =
         rows.filter_map(|row| row.split(" | ").nth(1)).flat_map(|cell| cell.split(BREAK)).collect();
     let of = |wanted: &str| results.iter().filter(|result| result.starts_with(wanted)).count();
-    let (yes, no) = (of("yes"), of("no:") + of("no, not certain"));
-    let unsure = of("yes, not certain") + of("no, not certain");
+    let (yes, no, undecided) = (of("yes"), of("no:"), of("undecided"));
     let all = results.len();
-    let rest = all - yes - no;
-    format!("{COUNT}{all}; {yes} hold, {no} do not ({unsure} of both not certain), {rest} were not run or not made.")
+    let rest = all - yes - no - undecided;
+    format!("{COUNT}{all}; {yes} hold, {no} do not, {undecided} are undecided, {rest} were not run or not made.")
 }
 
 #[cfg(test)]

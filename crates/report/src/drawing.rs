@@ -3,7 +3,7 @@
 pub(crate) mod stored;
 
 use netcliff_core::experiment::{
-    Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, checks, is_called,
+    Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, MarkVerdict, checks, is_called,
 };
 use netcliff_core::{EngineKind, Fidelity, Provenance};
 
@@ -50,72 +50,85 @@ impl NotHad {
 /// Largest number of curves that are named for one reason.
 const NAMED: usize = 3;
 
-/// Largest number of published values of one verdict that [`answer`] names by their labels.
+/// Largest number of stated values of one verdict that [`answer`] names by their labels.
 const LABELLED: usize = 2;
 
-/// Whether the curves reproduce a published value.
+/// Verdict on a stated value by all its comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reproduced {
-    /// Every comparison holds.
-    Yes,
-    /// Comparisons with some curves or engines hold, with others not.
-    Partly,
-    /// No comparison holds.
-    No,
+enum Overall {
+    /// Every comparison reproduces it.
+    Reproduced,
+    /// Comparisons with some curves or engines reproduce it, others contradict it.
+    Mixed,
+    /// At least one comparison contradicts it, and no comparison reproduces it.
+    Contradicted,
+    /// At least one comparison is undecided, and no comparison contradicts it.
+    Undecided,
     /// There is no comparison, or the value has no tolerance.
     Open,
 }
 
-impl Reproduced {
+impl Overall {
     fn of(checks: &[Check]) -> Self {
-        let has = |wanted: bool| checks.iter().any(|check| check.within == Some(wanted));
-        match (has(true), has(false)) {
-            (true, false) => Self::Yes,
-            (true, true) => Self::Partly,
-            (false, true) => Self::No,
+        let has = |wanted: MarkVerdict| checks.iter().any(|check| check.verdict() == Some(wanted));
+        let [reproduced, contradicted, undecided] =
+            [MarkVerdict::Reproduced, MarkVerdict::Contradicted, MarkVerdict::Undecided].map(has);
+        match (reproduced, contradicted) {
+            (true, true) => Self::Mixed,
+            (false, true) => Self::Contradicted,
+            _ if undecided => Self::Undecided,
+            (true, false) => Self::Reproduced,
             (false, false) => Self::Open,
         }
     }
 }
 
-/// How many published values the curves reproduce, and the numbers of the others: `6 of 7 published values are
-/// reproduced. Not reproduced: number 6 (LABEL).` `None` without published values. `checked`: [`Drawing::checked`].
+/// How many stated values the curves reproduce and contradict, and the numbers of those that they do not reproduce:
+/// `7 stated values: 5 reproduced, 1 contradicted, 1 undecided. Contradicted: number 6 (LABEL). ...`. `None` without
+/// stated values. `checked`: [`Drawing::checked`].
 pub fn answer(checked: &[(&Mark, Vec<Check>)]) -> Option<String> {
     if checked.is_empty() {
         return None;
     }
-    let all = checked.len();
-    let verdicts: Vec<Reproduced> = checked.iter().map(|(_, checks)| Reproduced::of(checks)).collect();
-    let are = |wanted: Reproduced| -> Vec<usize> { (0..all).filter(|at| verdicts[*at] == wanted).collect() };
-    let reproduced = are(Reproduced::Yes).len();
-    let (noun, verb) = (if all == 1 { "value" } else { "values" }, if reproduced == 1 { "is" } else { "are" });
-    let mut sentences = vec![format!("{reproduced} of {all} published {noun} {verb} reproduced.")];
-    let groups: [(&str, Vec<usize>); 4] = [
-        ("Not reproduced", are(Reproduced::No)),
-        ("Reproduced by some curves or engines only", are(Reproduced::Partly)),
-        ("Without a verdict", are(Reproduced::Open)),
-        ("Not certain", (0..all).filter(|at| is_unsure(&checked[*at].1)).collect()),
-    ];
-    for (verdict, marks) in groups.into_iter().filter(|(_, marks)| !marks.is_empty()) {
-        let labelled = |at: &usize| format!("number {} ({})", at + 1, checked[*at].0.label);
-        let marks = if marks.len() <= LABELLED {
-            marks.iter().map(labelled).collect::<Vec<_>>().join(", ")
-        } else {
-            let numbers: Vec<String> = marks.iter().map(|at| (at + 1).to_string()).collect();
-            format!("numbers {}", numbers.join(", "))
-        };
-        sentences.push(format!("{verdict}: {marks}."));
+    let overall: Vec<Overall> = checked.iter().map(|(_, checks)| Overall::of(checks)).collect();
+    let of = |wanted: Overall| -> Vec<usize> { (0..overall.len()).filter(|at| overall[*at] == wanted).collect() };
+    let all = format::counted(overall.len() as u64, "stated value");
+    let mut counts = vec![format!("{all}: {} reproduced", of(Overall::Reproduced).len())];
+    let mut sentences = Vec::new();
+    for (verdict, word, is_always) in [
+        (Overall::Contradicted, "contradicted", true),
+        (Overall::Undecided, "undecided", true),
+        (Overall::Mixed, "reproduced by some curves or engines and contradicted by others", false),
+        (Overall::Open, "without a verdict", false),
+    ] {
+        let marks = of(verdict);
+        if is_always || !marks.is_empty() {
+            counts.push(format!("{} {word}", marks.len()));
+        }
+        if !marks.is_empty() {
+            sentences.push(format!(" {}: {}.", capitalised(word), numbered(checked, &marks)));
+        }
     }
-    Some(sentences.join(" "))
+    Some(format!("{}.{}", counts.join(", "), sentences.concat()))
+}
+
+/// The numbers of marks, with their labels if there are few.
+fn numbered(checked: &[(&Mark, Vec<Check>)], marks: &[usize]) -> String {
+    if marks.len() <= LABELLED {
+        let labelled = |at: &usize| format!("number {} ({})", at + 1, checked[*at].0.label);
+        return marks.iter().map(labelled).collect::<Vec<_>>().join(", ");
+    }
+    let numbers: Vec<String> = marks.iter().map(|at| (at + 1).to_string()).collect();
+    format!("numbers {}", numbers.join(", "))
 }
 
 /// Whether the interval of any compared value crosses an end of the accepted range.
-pub fn is_unsure(checks: &[Check]) -> bool {
-    checks.iter().any(|check| check.sure == Some(false))
+pub fn is_undecided(checks: &[Check]) -> bool {
+    checks.iter().any(|check| check.verdict() == Some(MarkVerdict::Undecided))
 }
 
-/// The meaning of "not certain" after a comparison.
-pub const NOT_CERTAIN: &str = "Not certain: the confidence interval of the value crosses an end of the accepted range.";
+/// The meaning of "undecided" after a comparison.
+pub const UNDECIDED: &str = "Undecided: the confidence interval of the value crosses an end of the accepted range. More or longer repeats, or more simulated packets, narrow it.";
 
 /// A figure with its title, marks, configuration and provenance.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,7 +139,7 @@ pub struct Drawing {
     pub axes: Axes,
     /// The curves.
     pub curves: Vec<Curve>,
-    /// Published values that the curves are compared with.
+    /// Stated values that the curves are compared with.
     pub marks: Vec<Mark>,
     /// Curves of figures other than the drawn one, by key, for marks about those figures. If the experiment draws no
     /// figure, its curves have the key "".
@@ -339,62 +352,84 @@ impl Drawing {
     pub fn value(&self, mark: &Mark, check: &Check) -> String {
         let curve = check.curve.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         let who = check.answerer.map(|answerer| format!("{answerer} ")).unwrap_or_default();
-        let (_, up) = self.about(mark);
-        let (place, unit) = match check.of {
-            Compared::Bound if mark.x.is_none() => ("highest ", up),
-            Compared::Value | Compared::Bound => ("", up),
-            Compared::Steepest => ("steepest at ", unit(&self.axes.x)),
-            Compared::Leaves => ("apart from ", unit(&self.axes.x)),
-            Compared::Ratio => ("ratio ", Unit::Number),
-            Compared::Difference => ("difference ", up),
+        let unit = self.unit_of(mark, check);
+        let place = match check.of {
+            Compared::Bound if mark.x.is_none() => "highest ",
+            Compared::Value | Compared::Bound => "",
+            Compared::Steepest => "steepest at ",
+            Compared::Leaves => "apart from ",
+            Compared::Ratio => "ratio ",
+            Compared::Difference => "difference ",
         };
-        // Differences may be below 0.
-        let number = |value: f64| match (check.of, value < 0.0) {
-            (Compared::Difference, true) => format!("-{}", format::quantity(-value, unit)),
-            _ => format::quantity(value, unit),
-        };
-        let shown = check.interval.filter(|_| matches!(check.of, Compared::Ratio | Compared::Difference));
-        let interval = shown.map(|(low, high)| format!(" ({} to {})", number(low), number(high))).unwrap_or_default();
+        let shown = check.interval.filter(|_| has_interval(check));
+        let interval = shown.map(|range| format!(" ({})", ends(range, unit))).unwrap_or_default();
         let against = match (check.of, mark.y) {
             (Compared::Bound, Some(stated)) => {
                 Some(format!(", ratio {}", format::quantity(stated / check.value, Unit::Number)))
             }
             _ => check.error.map(|error| format!(" ({})", format::signed(error, Unit::Share))),
         };
-        format!("{curve}{who}{place}{}{interval}{}", number(check.value), against.unwrap_or_default())
+        format!("{curve}{who}{place}{}{interval}{}", end(check.value, unit), against.unwrap_or_default())
     }
 
-    /// A comparison in words: `model (paper) 126 kpps (-0.62 %), within the tolerance`.
+    /// The unit of a compared value.
+    fn unit_of(&self, mark: &Mark, check: &Check) -> Unit {
+        match check.of {
+            Compared::Value | Compared::Bound | Compared::Difference => self.about(mark).1,
+            Compared::Steepest | Compared::Leaves => unit(&self.axes.x),
+            Compared::Ratio => Unit::Number,
+        }
+    }
+
+    /// A comparison in words: `model (paper) 126 kpps (-0.62 %): reproduced, within the tolerance`.
     pub fn compared(&self, mark: &Mark, check: &Check) -> String {
         let stated = mark.bound || mark.than.is_some() || mark.y.is_none() && mark.interval.is_some();
-        let verdict = match check.within {
-            Some(true) if stated => ", as stated",
-            Some(false) if stated => ", NOT as stated",
-            Some(true) => ", within the tolerance",
-            Some(false) => ", OUTSIDE the tolerance",
-            None => ", no tolerance stated",
+        let verdict = match check.verdict() {
+            Some(MarkVerdict::Reproduced) if stated => "reproduced, as stated".to_owned(),
+            Some(MarkVerdict::Contradicted) if stated => "CONTRADICTED, not as stated".to_owned(),
+            Some(MarkVerdict::Reproduced) => "reproduced, within the tolerance".to_owned(),
+            Some(MarkVerdict::Contradicted) => "CONTRADICTED, outside the tolerance".to_owned(),
+            Some(MarkVerdict::Undecided) => {
+                let unit = self.unit_of(mark, check);
+                let accepted = mark.accepted().map(|range| ends(range, unit)).unwrap_or_default();
+                let own = check.interval.filter(|_| !has_interval(check));
+                let own = own.map(|range| format!(" {}", ends(range, unit))).unwrap_or_default();
+                format!("undecided, the interval{own} reaches beyond the accepted range ({accepted})")
+            }
+            None => "no tolerance stated".to_owned(),
         };
-        let unsure = if check.sure == Some(false) { " (not certain)" } else { "" };
         let why = mark.differs.as_ref().filter(|_| check.within == Some(false));
         let why = why.map(|why| format!(". {why}")).unwrap_or_default();
         // With several curves, a value is compared with one of them.
         let one = check.curve.is_none() && mark.than.is_none() && self.names().len() > 1;
         let on = mark.on.as_ref().filter(|_| one).map(|(on, _)| format!("{on}: ")).unwrap_or_default();
-        format!("{on}{}{verdict}{unsure}{why}", self.value(mark, check))
+        format!("{on}{}: {verdict}{why}", self.value(mark, check))
     }
+}
+
+/// True if [`Drawing::value`] shows the confidence interval of a comparison.
+fn has_interval(check: &Check) -> bool {
+    matches!(check.of, Compared::Ratio | Compared::Difference)
+}
+
+/// A word with a capital first letter.
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A range in words, of which one end may be open.
 fn ends((low, high): (f64, f64), unit: Unit) -> String {
-    let end = |value: f64| match value < 0.0 {
-        true => format!("-{}", format::quantity(-value, unit)),
-        false => format::quantity(value, unit),
-    };
     match (low.is_finite(), high.is_finite()) {
-        (true, true) => format!("{} to {}", end(low), end(high)),
-        (true, false) => format!("at least {}", end(low)),
-        _ => format!("at most {}", end(high)),
+        (true, true) => format!("{} to {}", end(low, unit), end(high, unit)),
+        (true, false) => format!("at least {}", end(low, unit)),
+        _ => format!("at most {}", end(high, unit)),
     }
+}
+
+/// A number that may be below 0, such as a difference.
+fn end(value: f64, unit: Unit) -> String {
+    if value < 0.0 { format!("-{}", format::quantity(-value, unit)) } else { format::quantity(value, unit) }
 }
 
 /// The unit of the numbers on an axis.

@@ -55,7 +55,7 @@ fn a_file_becomes_records_and_a_figure() {
         "Small",
         "normal",
         "threaded napi",
-        "PUBLISHED VALUES",
+        "STATED VALUES",
         "within the tolerance",
         "POINTS WITHOUT A VALUE",
         "8 points",

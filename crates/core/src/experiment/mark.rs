@@ -12,7 +12,7 @@ use super::file::{BadValue, Step};
 use super::values::Share;
 use crate::outcome::Dimension;
 
-pub use check::{Check, Compared, checks, is_called};
+pub use check::{Check, Compared, MarkVerdict, checks, is_called};
 pub(super) use vacuous::{Line, Ruled};
 
 /// `[[mark]]`: a statement that a curve is compared with. x and y together state a point, either alone a line; `ratio`

@@ -62,6 +62,30 @@ fn cpus_in_a_row_are_a_range() {
     }
 }
 
+/// Keys of JSON name their units; numbers without a unit get one exponent.
+#[test]
+fn numbers_read_together_have_one_scale() {
+    assert_eq!(Unit::of_key("p99_s"), (Unit::Seconds, 1.0));
+    assert_eq!(Unit::of_key("wait_us"), (Unit::Seconds, 1e-6));
+    assert_eq!(Unit::of_key("bps"), (Unit::Bps, 1.0));
+    assert_eq!(Unit::of_key("rate_per_s"), (Unit::PerSecond, 1.0));
+    for key in ["us_per_kib", "s", "columns", ""] {
+        assert_eq!(Unit::of_key(key), (Unit::Number, 1.0), "{key}");
+    }
+    let text = |values: &[f64], unit: Unit| {
+        let scale = CommonScale::of(values.iter().copied(), unit);
+        let decimals = scale.decimals(values[0], values);
+        values.iter().map(|value| scale.text(*value, decimals)).collect::<Vec<_>>()
+    };
+    assert_eq!(text(&[7.45e-5, 1.22e-4, -1e-6], Unit::Seconds), ["74.5 us", "122.0 us", "-1.0 us"]);
+    assert_eq!(text(&[7.45e-5, 8e-6], Unit::Number), ["7.45e-5", "0.80e-5"]);
+    assert_eq!(text(&[11_423_285_274.0], Unit::Number), ["1.14e10"]);
+    assert_eq!(text(&[1500.0, 1400.0, 0.0], Unit::Number), ["1500", "1400", "0"]);
+    assert_eq!(text(&[0.0], Unit::Seconds), ["0 ns"]);
+    let scale = CommonScale::of([1.0], Unit::Number);
+    assert_eq!([0.5, -0.5, -0.001, f64::NAN].map(|value| scale.signed(value, 1)), ["+0.5", "-0.5", "+0.0", "-"]);
+}
+
 #[test]
 fn dates_are_utc() {
     assert_eq!(date_utc(1_790_000_000.7), "2026-09-21 14:13:20 UTC");

@@ -7,7 +7,7 @@ use super::figure::figure;
 use super::page;
 use super::stack::{Cell, stack, wide_stack, words};
 use super::tables::facts;
-use crate::drawing::{Drawing, NOT_CERTAIN, NotHad, answer, is_unsure, unit};
+use crate::drawing::{Drawing, NotHad, UNDECIDED, answer, is_undecided, unit};
 use crate::format;
 use crate::svg;
 
@@ -60,14 +60,14 @@ fn stated(drawing: &Drawing, checked: &[(&Mark, Vec<Check>)]) -> Markup {
         let name = format!("{} {}", index + 1, mark.label);
         vec![words(name), words(drawing.claim(mark)), Cell::Words(found), words(&mark.source)]
     };
-    let unsure = checked.iter().any(|(_, checks)| is_unsure(checks));
+    let undecided = checked.iter().any(|(_, checks)| is_undecided(checks));
     html! {
         @if !checked.is_empty() {
             section #stated {
-                h2 { "Published values" }
-                p.note { "Diamonds and dashed lines of the figure, with their numbers; ratios, differences, ranges and values of other figures are not drawn. In brackets: the relative error, or the interval." }
-                @if unsure { p.note { (NOT_CERTAIN) } }
-                (stack(&["number in the figure", "published", "computed or measured here", "source"], checked.iter().enumerate().map(row)))
+                h2 { "Stated values" }
+                p.note { "Values that the experiment file states, with their sources. Diamonds and dashed lines of the figure, with their numbers; ratios, differences, ranges and values of other figures are not drawn. In brackets: the relative error, or the interval." }
+                @if undecided { p.note { (UNDECIDED) } }
+                (stack(&["number in the figure", "stated", "computed or measured here", "source"], checked.iter().enumerate().map(row)))
             }
         }
     }

@@ -21,7 +21,7 @@ pub(crate) fn plot(drawing: &Drawing, slug: &str) -> Plot {
     let words = format!("Curves: {}. {}", names.join("; "), stated.join(". "));
     let mut notes = drawing.engines();
     if drawing.marks.iter().any(Mark::is_drawn) {
-        notes.push("Diamonds and dashed lines are published values:".to_owned());
+        notes.push("Diamonds and dashed lines are stated values:".to_owned());
     }
     notes.extend(stated);
     let series: Vec<Series> = drawing.curves.iter().map(|curve| series(drawing, &names, curve)).collect();

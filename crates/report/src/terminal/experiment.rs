@@ -1,11 +1,11 @@
 //! [`experiment`]: output of `netcliff run`.
 
-use netcliff_core::experiment::{Check, Curve, Mark};
+use netcliff_core::experiment::{Check, Curve, Mark, MarkVerdict};
 
 use super::Style;
 use super::chart::{chart, letter};
 use super::page::{Page, Tone};
-use crate::drawing::{Drawing, NOT_CERTAIN, NotHad, answer, is_unsure, unit};
+use crate::drawing::{Drawing, NotHad, UNDECIDED, answer, is_undecided, unit};
 use crate::format;
 
 /// Columns of values in the table of curves.
@@ -16,9 +16,12 @@ const NAME: usize = 30;
 /// Where the intervals are, which the table has no room for.
 const INTERVALS: &str = "Confidence intervals of the values: --html or --csv.";
 
-/// The whole page as lines of at most `style.width` columns, ending in a newline: how many published values are
-/// reproduced, configuration, plot, a few values of each curve, the published values with the distance of each curve
-/// from them, points without a value.
+/// The meaning of the list of stated values.
+const STATED: &str = "Values that the experiment file states, with their sources. Below each: the curve's value, in brackets its relative error or its interval.";
+
+/// The whole page as lines of at most `style.width` columns, ending in a newline: how many stated values are
+/// reproduced, configuration, plot, a few values of each curve, the stated values with the distance of each curve from
+/// them, points without a value.
 pub fn experiment(drawing: &Drawing, style: Style) -> String {
     let mut page = Page::new(style);
     page.paragraph(0, Tone::Strong, &drawing.title);
@@ -57,7 +60,7 @@ fn legend(drawing: &Drawing) -> String {
     }
     let drawn = || drawing.marks.iter().filter(|mark| mark.is_drawn());
     if drawn().next().is_some() {
-        text += ". A digit marks the value with this number under PUBLISHED VALUES";
+        text += ". A digit marks the value with this number under STATED VALUES";
     }
     if drawn().any(|mark| mark.x.is_none()) {
         text += &format!(", at the left edge if it has no {}", drawing.axes.x.name);
@@ -139,8 +142,8 @@ fn marks(page: &mut Page, drawing: &Drawing, checked: &[(&Mark, Vec<Check>)]) {
     if checked.is_empty() {
         return;
     }
-    page.heading("PUBLISHED VALUES");
-    page.paragraph(2, Tone::Faint, "Below each: the curve's value, in brackets its relative error or its interval.");
+    page.heading("STATED VALUES");
+    page.paragraph(2, Tone::Faint, STATED);
     for (index, (mark, checks)) in checked.iter().enumerate() {
         let text = format!("{}: {}; {}", mark.label, drawing.claim(mark), mark.source);
         page.item(&format!("{}. ", index + 1), &text);
@@ -148,12 +151,12 @@ fn marks(page: &mut Page, drawing: &Drawing, checked: &[(&Mark, Vec<Check>)]) {
             page.paragraph(5, Tone::Plain, &format!("not compared: {}", drawing.not_compared(mark)));
         }
         for check in checks {
-            let outside = check.within == Some(false);
-            let tone = if outside { Tone::Alarm } else { Tone::Plain };
+            let contradicted = check.verdict() == Some(MarkVerdict::Contradicted);
+            let tone = if contradicted { Tone::Alarm } else { Tone::Plain };
             page.paragraph(5, tone, &drawing.compared(mark, check));
         }
     }
-    if checked.iter().any(|(_, checks)| is_unsure(checks)) {
-        page.paragraph(2, Tone::Faint, NOT_CERTAIN);
+    if checked.iter().any(|(_, checks)| is_undecided(checks)) {
+        page.paragraph(2, Tone::Faint, UNDECIDED);
     }
 }

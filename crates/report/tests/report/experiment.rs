@@ -129,7 +129,7 @@ fn the_page_needs_nothing_else_and_holds_file_marks_and_values() {
         "netcliff run f.toml",
         "this scheme has no Markov chain",
         "within the tolerance",
-        "OUTSIDE the tolerance",
+        "CONTRADICTED, outside the tolerance",
         "section 4",
         "title = ",
     ] {
@@ -174,11 +174,20 @@ fn a_page_begins_with_what_is_reproduced_and_a_bound_names_its_curve() {
     let compared = |mark: &Mark| -> Vec<String> {
         drawing.checks(mark).iter().map(|check| drawing.compared(mark, check)).collect()
     };
-    assert_eq!(compared(&bound), ["NAPI polling: sim highest 150 kpps, ratio 0.933, as stated"]);
-    assert_eq!(compared(&lower), ["NAPI polling: sim 150 kpps, ratio 1.13, NOT as stated"]);
-    let answer = "1 of 2 published values is reproduced. Not reproduced: number 2 (switching point).";
+    assert_eq!(compared(&bound), ["NAPI polling: sim highest 150 kpps, ratio 0.933: reproduced, as stated"]);
+    assert_eq!(compared(&lower), ["NAPI polling: sim 150 kpps, ratio 1.13: CONTRADICTED, not as stated"]);
+    let answer =
+        "2 stated values: 1 reproduced, 1 contradicted, 0 undecided. Contradicted: number 2 (switching point).";
     assert_eq!(netcliff_report::drawing::answer(&drawing.checked()).as_deref(), Some(answer));
     assert!(html::experiment(&drawing).contains(answer));
+    // An interval that crosses an end of the accepted range decides nothing.
+    let crossed = Mark { y: Some(136e3), ..bound };
+    let verdict = "NAPI polling: sim highest 150 kpps, ratio 0.907: undecided, the interval 147 kpps to 153 kpps reaches \
+                   beyond the accepted range (136 kpps to 151 kpps)";
+    assert_eq!(compared(&crossed), [verdict]);
+    let undecided = Drawing { marks: vec![crossed], ..drawing.clone() };
+    let answer = "1 stated value: 0 reproduced, 0 contradicted, 1 undecided. Undecided: number 1 (switching point).";
+    assert_eq!(netcliff_report::drawing::answer(&undecided.checked()).as_deref(), Some(answer));
     assert_eq!(netcliff_report::drawing::answer(&[]), None);
 }
 

@@ -30,6 +30,28 @@ pub struct Check {
     pub of: Compared,
 }
 
+impl Check {
+    /// The verdict on the mark; `None` if the mark states neither tolerance nor range.
+    pub fn verdict(&self) -> Option<MarkVerdict> {
+        self.within.map(|within| match (within, self.sure) {
+            (_, Some(false)) => MarkVerdict::Undecided,
+            (true, _) => MarkVerdict::Reproduced,
+            (false, _) => MarkVerdict::Contradicted,
+        })
+    }
+}
+
+/// Verdict of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkVerdict {
+    /// The value with its whole confidence interval is inside the accepted range.
+    Reproduced,
+    /// The value with its whole confidence interval is outside the accepted range.
+    Contradicted,
+    /// The confidence interval crosses an end of the accepted range.
+    Undecided,
+}
+
 /// The property of a curve that is compared with a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
@@ -61,7 +83,7 @@ pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
     let several = on.map_or(names.len(), |on| names.iter().filter(|name| is_named(name, on, &names)).count()) > 1;
     let check = |curve: &Curve| {
         let had = had(mark, curve, curves)?;
-        let accepted = accepted(mark);
+        let accepted = mark.accepted();
         let within = accepted.map(|(low, high)| (low..=high).contains(&had.value));
         // The result is sure if the whole interval lies inside, or outside, the accepted range.
         let sure = had.interval.zip(accepted).map(|((low, high), (from, to))| match within {
@@ -77,24 +99,26 @@ pub fn checks(mark: &Mark, curves: &[Curve]) -> Vec<Check> {
     curves.iter().filter(named).filter_map(check).collect()
 }
 
-/// Accepted range of the curve's value (or of its x); None if the mark states no tolerance, interval or range.
-fn accepted(mark: &Mark) -> Option<(f64, f64)> {
-    if let Some(than) = &mark.than {
-        return Some(than.range);
+impl Mark {
+    /// Accepted range of the curve's value (or of its x); None if the mark states no tolerance, interval or range.
+    pub fn accepted(&self) -> Option<(f64, f64)> {
+        if let Some(than) = &self.than {
+            return Some(than.range);
+        }
+        if self.bound {
+            // The stated value must be `low` to `high` of the curve's value, and not above it.
+            let (stated, (low, high)) = (self.y?, self.of_bound.unwrap_or((0.0, 1.0)));
+            return Some((stated / high.min(1.0), if low > 0.0 { stated / low } else { f64::INFINITY }));
+        }
+        // The stated y, or x if y is absent.
+        let stated = self.y.or(self.x.filter(|_| self.interval.is_none()));
+        let tolerance = self.on.as_ref().and_then(|(_, tolerance)| *tolerance);
+        let near = stated.zip(tolerance).map(|(stated, tolerance)| {
+            let half = tolerance * if stated == 0.0 { 1.0 } else { stated.abs() };
+            (stated - half, stated + half)
+        });
+        near.or(self.interval)
     }
-    if mark.bound {
-        // The stated value must be `low` to `high` of the curve's value, and not above it.
-        let (stated, (low, high)) = (mark.y?, mark.of_bound.unwrap_or((0.0, 1.0)));
-        return Some((stated / high.min(1.0), if low > 0.0 { stated / low } else { f64::INFINITY }));
-    }
-    // The stated y, or x if y is absent.
-    let stated = mark.y.or(mark.x.filter(|_| mark.interval.is_none()));
-    let tolerance = mark.on.as_ref().and_then(|(_, tolerance)| *tolerance);
-    let near = stated.zip(tolerance).map(|(stated, tolerance)| {
-        let half = tolerance * if stated == 0.0 { 1.0 } else { stated.abs() };
-        (stated - half, stated + half)
-    });
-    near.or(mark.interval)
 }
 
 /// True if a mark's name `on` means this curve: the names are equal, or no curve has exactly this name and
