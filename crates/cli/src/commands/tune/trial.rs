@@ -10,8 +10,8 @@ use netcliff_care::tuning::{self, Trial, Verdict, Yardstick};
 use netcliff_core::experiment::Experiment;
 use netcliff_core::tuning::in_short;
 use netcliff_host::journal::HostLock;
-use netcliff_host::tune::{Plan, Step};
 use netcliff_host::tune::apply::Session;
+use netcliff_host::tune::{Plan, Step};
 use netcliff_lab::inputs;
 use netcliff_report::format::{self, CommonScale, Unit};
 
