@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
-use netcliff_core::Point;
+use netcliff_core::{EngineKind, Point};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -102,10 +102,10 @@ pub fn points_of<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) 
     // No store can exist at this path, so that the answer depends on the words and the files that they name, but not on
     // runs stored on this machine.
     cli.store.db = Some("/dev/null/none".into());
-    let compute = match &cli.command {
-        Command::Predict(args) => &args.compute,
-        Command::Simulate(args) => &args.compute,
+    let (compute, engine) = match &cli.command {
+        Command::Predict(args) => (&args.compute, EngineKind::Model),
+        Command::Simulate(args) => (&args.compute, EngineKind::Sim),
         _ => return Ok(Vec::new()),
     };
-    commands::compute::points(compute, &cli.store).map_err(|error| error.to_string())
+    commands::compute::points(compute, &cli.store, engine).map_err(|error| error.to_string())
 }

@@ -236,6 +236,14 @@ impl Calibrated {
     }
 }
 
+/// Distribution of the times of packets, polls and interrupts with which `find` simulates a host of this calibration,
+/// whose packets pass the `backlog` of a CPU or else a NIC's ring; `None` if the variation was not measured.
+pub fn measured_times(calibration: &Calibration, backlog: bool) -> Option<Service> {
+    let cost = calibration.costs.iter().find(|cost| cost.key == describe::VARIATION)?;
+    let host = &calibration.host;
+    Some(variation::times(variation::of_all(cost.figure.value, backlog, (host.protocol_s, host.poll_s))))
+}
+
 /// All observations of a calibration.
 #[derive(Debug, Default)]
 struct Seen {
@@ -321,9 +329,8 @@ pub fn calibrate(bench: &mut dyn Bench, base: &TrialShape, plan: Plan) -> Result
     let application_per_byte_s = fits.application_per_byte_s();
     let costs = fits.costs();
     let frame_bytes = base.frame_bytes;
-    // With a NIC most of a poll's time is independent of its packets.
-    let of_all = |own: f64| if seen.backlog { own } else { variation::of_polls(own, costs.protocol_s, costs.poll_s) };
-    let variation = fits.variation.map(|figure| of_all(figure.value));
+    let times_s = (costs.protocol_s, costs.poll_s);
+    let variation = fits.variation.map(|figure| variation::of_all(figure.value, seen.backlog, times_s));
     let quiet = seen.quiet;
     Ok(Calibrated { calibration, application_per_byte_s, costs, frame_bytes, variation, resampled, quiet })
 }

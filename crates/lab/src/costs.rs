@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use netcliff_core::experiment::FileError;
 use netcliff_core::finding::{Calibration, Setup};
-use netcliff_core::{EngineKind, Figure, Finding, Host, Latency, Learned, Napi, Scheme, Traffic, units};
+use netcliff_core::{EngineKind, Figure, Finding, Host, Latency, Learned, Napi, Scheme, Service, Traffic, units};
 use netcliff_host::inventory::Inventory;
 use netcliff_model::ModelEngine;
 
@@ -127,6 +127,13 @@ impl Found {
             .map_err(|error| format!("the model finds no cliff of it: {error}"))?;
         finding.cliff_pps.model = Some(Figure::exact(cliff.pps));
         Self::of(name.to_owned(), &finding).ok_or_else(|| "it has no costs".to_owned())
+    }
+
+    /// Distribution of the times of packets, polls and interrupts with which the run itself was simulated; `None` if the
+    /// variation was not measured.
+    pub fn times(&self) -> Option<Service> {
+        let backlog = matches!(&self.finding.setup.scheme, Scheme::Napi(napi) if napi.backlog);
+        find::calibrate::measured_times(&self.calibration, backlog)
     }
 
     /// Packets per interrupt at the cliff: the geometric mean of the lowest and highest value near it. `None` if not

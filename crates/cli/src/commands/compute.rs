@@ -84,7 +84,7 @@ fn analyse(
     store: &StoreArgs,
 ) -> anyhow::Result<ExitCode> {
     let question = Question { loss: args.loss, sensitivities: args.sensitivities };
-    let (host, scheme, origin) = host_and_scheme(&args.compute, store)?;
+    let (host, scheme, origin) = host_and_scheme(&args.compute, store, EngineKind::Model)?;
     let (traffic, rate) = (traffic(&args.compute)?, args.compute.rate);
     let load = rate.map(|rate| inputs::load(&traffic, Some(rate))).transpose().map_err(output::usage)?;
     validate(&host, &scheme, &traffic).map_err(output::usage)?;
@@ -142,7 +142,7 @@ pub(super) fn answer(
     store: &StoreArgs,
 ) -> anyhow::Result<ExitCode> {
     super::refuse_unwritable(output::csv_file(&args.csv))?;
-    let records = recorded(engine, kind, points(args, store)?, args, provenance, store, args.json)?;
+    let records = recorded(engine, kind, points(args, store, engine.kind())?, args, provenance, store, args.json)?;
     output::csv(&args.csv, || Ok(report::csv::records(&records)))?;
     match (args.json, output::to_stdout(&args.csv)) {
         (true, _) => {}
@@ -272,12 +272,12 @@ pub(super) fn explain(error: EngineFailure) -> anyhow::Error {
 }
 
 /// The point of the command line, or the points of a sweep (`--rates`).
-pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point>> {
+pub fn points(args: &ComputeArgs, store: &StoreArgs, engine: EngineKind) -> anyhow::Result<Vec<Point>> {
     let Some(rates) = &args.rates else {
-        return Ok(vec![point(args, args.rate, store)?]);
+        return Ok(vec![point(args, args.rate, store, engine)?]);
     };
     // Files are read once.
-    let first = point(args, rates.0.first().copied(), store)?;
+    let first = point(args, rates.0.first().copied(), store, engine)?;
     let at = |rate: &Load| {
         let point = Point { load: *rate, ..first.clone() };
         checked(args, point)
@@ -286,8 +286,13 @@ pub fn points(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<Vec<Point
 }
 
 /// The point at the load `rate`. If `rate` is `None`, the load of the trace is used.
-pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -> anyhow::Result<Point> {
-    let (host, scheme, _) = host_and_scheme(args, store)?;
+pub(super) fn point(
+    args: &ComputeArgs,
+    rate: Option<Load>,
+    store: &StoreArgs,
+    engine: EngineKind,
+) -> anyhow::Result<Point> {
+    let (host, scheme, _) = host_and_scheme(args, store, engine)?;
     if rate.is_none() && !traced(args) {
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 10kpps..300kpps:30"));
     }
@@ -296,10 +301,23 @@ pub(super) fn point(args: &ComputeArgs, rate: Option<Load>, store: &StoreArgs) -
     checked(args, Point { host, scheme, traffic, load })
 }
 
-/// Host and scheme, with the origin of the host's costs.
-fn host_and_scheme(args: &ComputeArgs, store: &StoreArgs) -> anyhow::Result<(Host, Scheme, Origin)> {
+/// Host and scheme for this engine, with the origin of the host's costs. The simulator has the times of a `find` with
+/// their measured variation, as that run's page; the chains of the model assume exponential times.
+fn host_and_scheme(
+    args: &ComputeArgs,
+    store: &StoreArgs,
+    engine: EngineKind,
+) -> anyhow::Result<(Host, Scheme, Origin)> {
     let for_people = !(args.json || output::to_stdout(&args.csv));
     let Costs { mut host, origin } = costs(args.host.as_deref(), &args.set, store, for_people)?;
+    let is_set = args.set.iter().any(|assignment| assignment.split('=').next() == Some("service"));
+    let measured = origin.run().filter(|_| engine == EngineKind::Sim && !is_set).and_then(Found::times);
+    if let Some(times) = measured {
+        if for_people && times != host.service {
+            output::say(format!("netcliff: times vary as the run measured them (--set service={times})"));
+        }
+        host.service = times;
+    }
     let scheme = args.scheme.clone().unwrap_or_else(|| {
         let scheme = origin.run().map(|found| found.finding.setup.scheme.clone());
         if scheme.is_some() && for_people {

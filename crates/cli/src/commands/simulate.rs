@@ -88,7 +88,7 @@ fn shown(args: &SimulateArgs) -> ShownSimulation {
 
 /// The point of an option that takes a single load.
 fn one_point(args: &SimulateArgs, store: &StoreArgs) -> anyhow::Result<Point> {
-    point(&args.compute, args.compute.rate, store)
+    point(&args.compute, args.compute.rate, store, EngineKind::Sim)
 }
 
 /// The simulator, which also stores details of the outcome.

@@ -7,6 +7,9 @@ use super::fit::Fits;
 use super::{LARGE_FRAME_BYTES, Seen};
 use netcliff_trial::trial::TrialShape;
 
+/// Key of the cost that is the coefficient of variation of a packet's time.
+pub const VARIATION: &str = "protocol_variation";
+
 /// The costs, how each was measured, and the calibrated host.
 pub fn calibration(fits: &Fits, seen: &Seen, base: &TrialShape, method: &str) -> Calibration {
     Calibration {
@@ -87,7 +90,7 @@ fn costs(fits: &Fits, seen: &Seen, base: &TrialShape, method: &str) -> Vec<Cost>
         ("mask", fits.mask, "s", mask.as_str()),
         ("poll", unmasked(Some(fits.poll), fits), "s", &polls),
         ("protocol", Some(own), "s", &polls),
-        ("protocol_variation", fits.variation, "", variation),
+        (VARIATION, fits.variation, "", variation),
         ("per_byte", fits.per_byte, "s/B", &frames),
         ("wakeup", Some(fits.wakeup), "s", &polls),
         ("application", Some(fits.application), "s", &task),

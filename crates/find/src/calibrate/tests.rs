@@ -297,7 +297,7 @@ fn behind_a_nic_costs_are_at_one_speed() {
 
 #[test]
 fn a_packet_that_is_little_of_a_poll_does_not_decide_how_polls_vary() {
-    let varies = |packet, protocol_s, poll_s| variation::of_polls(packet, protocol_s, poll_s);
+    let varies = |packet, protocol_s, poll_s| variation::of_all(packet, false, (protocol_s, poll_s));
     // A poll of eight packets with a standard deviation of 10 us each, and an overhead of 40 us.
     assert!((varies(5.0, 2e-6, 40e-6) - 8.0_f64.sqrt() * 10.0 / 40.4).abs() < 0.01);
     assert!((varies(0.7, 2e-6, 0.0) - 0.7).abs() < 1e-12, "of packets alone it is theirs");

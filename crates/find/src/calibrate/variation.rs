@@ -46,10 +46,17 @@ pub fn times(variation: f64) -> Service {
     }
 }
 
+/// The coefficient of variation with which all times are drawn, from that of a packet's time. Packets pass the `backlog`
+/// of a CPU, or else a NIC's ring: with a NIC most of a poll's time is independent of its packets. `(protocol_s,
+/// poll_s)`: times of a packet and of a poll's overhead (s).
+pub fn of_all(packet: f64, backlog: bool, (protocol_s, poll_s): (f64, f64)) -> f64 {
+    if backlog { packet } else { of_polls(packet, protocol_s, poll_s) }
+}
+
 /// Converts `packet`, the coefficient of variation of a packet's time, to the coefficient of the time of a poll of
 /// several packets (`protocol_s` each) with its overhead `poll_s`. All times are drawn with the result. If a packet is
 /// a small part of a poll, its own coefficient would give polls of many times their mean.
-pub fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
+fn of_polls(packet: f64, protocol_s: f64, poll_s: f64) -> f64 {
     packet * protocol_s * POLL_PACKETS.sqrt() / poll_s.hypot(protocol_s * POLL_PACKETS.sqrt())
 }
 

@@ -86,7 +86,7 @@ pub(super) fn moved(changed: &[Change]) -> Option<String> {
     let of = |change: &Change| change.change.map_or(0.0, f64::abs);
     let most = changed.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
     Some(format!(
-        "calibrated costs differ ({} by {:+.0} %): the host or its speed changed between the runs, which changes every measured figure, too; measure A and B alternately to distinguish the causes",
+        "calibrated costs differ ({} by {:+.0} %): the host or its speed changed between the runs, which changes every measured figure, too; runs in turns (A, B, A, B) distinguish the causes",
         most.name.trim_start_matches(CALIBRATION),
         most.change? * 100.0
     ))

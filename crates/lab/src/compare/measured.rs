@@ -49,6 +49,7 @@ impl Calibrated {
         let short: f64 = format!("{:.2e}", self.value).parse().unwrap_or(self.value);
         match self.unit.as_str() {
             "s" => units::print_time_s(short),
+            "s/B" => format!("{}/B", units::print_time_s(short)),
             "" => short.to_string(),
             unit => format!("{short} {unit}"),
         }

@@ -141,17 +141,18 @@ pub fn tail(finding: &Finding) -> Option<Tail> {
     })
 }
 
-/// Sentences on a measured p99 that differs from the simulated one by more than the factor [`APART`], without the last
-/// full stop: the likely cause, and which one to expect. `None` if both are near each other at all loads.
-pub fn apart(finding: &Finding) -> Option<String> {
+/// Loads, as shares of the cliff, at which the measured p99 differs from the simulated one by more than the factor
+/// [`APART`], with the ratio of the two.
+fn ratios(finding: &Finding) -> Vec<(f64, f64)> {
     let ratio = |at: &LatencyAt| {
         let ratio = at.latency_s.wire?.p99?.value / at.latency_s.sim?.p99?.value;
         (ratio.is_finite() && !(1.0 / APART..=APART).contains(&ratio)).then_some((at.share, ratio))
     };
-    let apart: Vec<(f64, f64)> = finding.latency.iter().filter_map(ratio).collect();
-    if apart.is_empty() {
-        return None;
-    }
+    finding.latency.iter().filter_map(ratio).collect()
+}
+
+/// Ratios of p99 in words: `5.49 times the simulated one at 50 % of the cliff and 31.9 times at 90 %`.
+fn listed(ratios: &[(f64, f64)], finding: &Finding) -> String {
     let each = |(place, (share, ratio)): (usize, &(f64, f64))| {
         let (one, of) = match place {
             0 => (" the simulated one", format!(" {}", super::of_the_cliff(finding))),
@@ -159,7 +160,24 @@ pub fn apart(finding: &Finding) -> Option<String> {
         };
         format!("{} times{one} at {}{of}", format::significant(*ratio), format::share_short(*share))
     };
-    let each: Vec<String> = apart.iter().enumerate().map(each).collect();
+    ratios.iter().enumerate().map(each).collect::<Vec<_>>().join(" and ")
+}
+
+/// The sentence above latencies that are computed from the run's costs, if the run measured a longer p99 than it
+/// simulated. `None` otherwise.
+pub fn longer_than_computed(finding: &Finding) -> Option<String> {
+    let longer: Vec<(f64, f64)> = ratios(finding).into_iter().filter(|(_, ratio)| *ratio > 1.0).collect();
+    let values = (!longer.is_empty()).then(|| listed(&longer, finding))?;
+    Some(format!("it measured a p99 of {values}: expect that of a computed p99, too"))
+}
+
+/// Sentences on a measured p99 that differs from the simulated one by more than the factor [`APART`], without the last
+/// full stop: the likely cause, and which one to expect. `None` if both are near each other at all loads.
+pub fn apart(finding: &Finding) -> Option<String> {
+    let apart = ratios(finding);
+    if apart.is_empty() {
+        return None;
+    }
     let interruptions = Interruptions::of(finding);
     let time = interruptions.share();
     // At a load of `share` of the cliff, the queue that grew during an interruption needs share / (1 - share) of its
@@ -175,7 +193,7 @@ pub fn apart(finding: &Finding) -> Option<String> {
     } else {
         ": the cause is unknown; expect the measured one".to_owned()
     };
-    Some(format!("the measured p99 is {}{why}", each.join(" and ")))
+    Some(format!("the measured p99 is {}{why}", listed(&apart, finding)))
 }
 
 /// What interrupted the packets' work or made them arrive in bursts, as shares of the time. `Display` says what this
@@ -220,7 +238,7 @@ impl fmt::Display for Interruptions {
         if !own.is_empty() {
             write!(
                 out,
-                "The simulation has no interruptions; in this run {}. These interruptions delay your packets, too: while they go on, do not \
+                "The simulated p99 leaves interruptions out; in this run {}. These interruptions delay your packets, too: while they go on, do not \
                  count on the simulated p99",
                 own.join(", ")
             )?;

@@ -122,8 +122,9 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
         ("stalls", "Stalls of the sender")
     };
     let limit = |cliff: &Figure, included: &str, low_ends: [(f64, &str); 2]| {
-        // Without a lower end of its own: that of the other cliff.
-        let low = low_ends.into_iter().find(|(low_pps, _)| *low_pps > 0.0 && *low_pps < cliff.value);
+        // The lower of both ends: either cliff may be the one that this host meets next.
+        let below = low_ends.into_iter().filter(|(low_pps, _)| *low_pps > 0.0 && *low_pps < cliff.value);
+        let low = below.min_by(|a, b| a.0.total_cmp(&b.0));
         let margin = low.map(|(low_pps, whose)| {
             let low = format::quantity(low_pps, Unit::Pps);
             format!("; for a margin stay below {low}, the lower end of {whose}")

@@ -56,7 +56,7 @@ pub(super) fn certainty(confidence: f64, searches: usize) -> String {
     match (confidence > 0.0, searches) {
         (true, _) => format!("{} confidence", format::share_short(confidence)),
         (false, 1) => "from 1 search".to_owned(),
-        (false, several) => format!("the range of {several} searches"),
+        (false, several) => format!("the range of {several} searches, without a confidence"),
     }
 }
 
@@ -66,6 +66,7 @@ pub fn caution(finding: &Finding, of: &str) -> Option<String> {
     let partial = finding.partial.then(|| "it was stopped early".to_owned());
     let none = why_no_cliff(finding).map(|why| format!("no cliff was measured: {why}"));
     let tail = super::culprit::tail(finding).map(|tail| tail.of_computed());
+    let tail = tail.or_else(|| super::culprit::longer_than_computed(finding));
     let said: Vec<String> = partial.into_iter().chain(none).chain(doubts_of_run(finding)).chain(tail).collect();
     (!said.is_empty()).then(|| format!("Caution: {of}: {}.", said.join("; ")))
 }

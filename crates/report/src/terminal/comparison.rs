@@ -146,7 +146,7 @@ fn repeat(comparison: &Comparison) -> String {
     if command.is_empty() || *command != comparison.b.provenance.command || has_one {
         return format!("run each again with {more}");
     }
-    format!("run {command} {more}, once for A and once for B")
+    format!("run {command} {more} in turns, twice for A and twice for B (A, B, A, B)")
 }
 
 /// Smallest change that these repeats would have shown.

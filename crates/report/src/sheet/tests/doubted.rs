@@ -31,7 +31,7 @@ fn words(page: &str) -> String {
 
 #[test]
 fn a_bound_of_few_searches_says_how_many_instead_of_no_confidence() {
-    for (count, says) in [(1, "(from 1 search)"), (2, "(the range of 2 searches)")] {
+    for (count, says) in [(1, "(from 1 search)"), (2, "(the range of 2 searches, without a confidence)")] {
         let finding = finding(count, 0);
         let said = searched(&finding).join("; ");
         assert!(said.contains(&format!("own cliff is >= 117 kpps {says}")), "{said}");
@@ -212,8 +212,8 @@ fn a_measured_p99_far_from_the_simulated_one_has_a_cause_or_none() {
     let real = || vec![at(0.5, 45.1e-6, 580e-6), at(0.9, 145.5e-6, 1.98e-3)];
     assert_eq!(
         said(real(), Some(disturbance(0.000_914, 0.004_62, 0.0131))),
-        "the measured p99 is 12.9 times the simulated one at 50 % of the cliff and 13.6 times at 90 %. The simulation has no \
-         interruptions; in this run other tasks had the host's CPU 0.462 % of the time, the hypervisor 0.0914 %. These interruptions delay \
+        "the measured p99 is 12.9 times the simulated one at 50 % of the cliff and 13.6 times at 90 %. The simulated p99 leaves \
+         interruptions out; in this run other tasks had the host's CPU 0.462 % of the time, the hypervisor 0.0914 %. These interruptions delay \
          your packets, too: while they go on, do not count on the simulated p99. netcliff's own sender was late 1.31 % of the time and then \
          sent bursts, which the simulation does not have: this is an error of the measurement, by which the measured p99 may be too long"
     );
