@@ -17,11 +17,9 @@ pub struct Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEndpoint {
     /// The text after the last colon is no port.
-    #[error(
-        "\"{0}\" is not a port (0 to 65535): expected ADDRESS:PORT, such as 127.0.0.1:9940, host:9940 or [::1]:9940"
-    )]
+    #[error("\"{0}\" is not a port (0 to 65535): expected ADDRESS:PORT, such as 127.0.0.1:9940 or [::1]:9940")]
     Port(String),
-    /// Nothing precedes the port.
+    /// Nothing precedes the port, or a bracket is not closed.
     #[error("expected a host before the port, such as 127.0.0.1:9940, host:9940 or [::1]:9940")]
     Host,
     /// Not an IP address with a port.
@@ -44,6 +42,9 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, BadEndpoint> {
 /// Splits into the host and the text of the port. An IPv6 address needs brackets only if a port follows.
 fn split(text: &str) -> (&str, Option<&str>) {
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    if bracketed.is_none() && text.starts_with('[') {
+        return ("", None);
+    }
     match (bracketed, text.rsplit_once(':')) {
         (Some((host, "")), _) => (host, None),
         (Some((host, rest)), _) if rest.starts_with(':') => (host, Some(&rest[1..])),
@@ -61,7 +62,8 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self, BadEndpoint> {
         let (host, port) = split(text);
-        let port = port.map(|port| port.parse().map_err(|_| BadEndpoint::Port(port.to_owned()))).transpose()?;
+        let number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok()).flatten();
+        let port = port.map(|port| number(port).ok_or_else(|| BadEndpoint::Port(port.to_owned()))).transpose()?;
         if host.is_empty() { Err(BadEndpoint::Host) } else { Ok(Self { host: host.to_owned(), port }) }
     }
 }
@@ -105,6 +107,7 @@ mod tests {
             ("localhost:99999", "99999"),
             ("localhost:65536", "65536"),
             ("localhost:-1", "-1"),
+            ("localhost:+80", "+80"),
             ("localhost:http", "http"),
             ("localhost:", ""),
             ("[::1]:99999", "99999"),
@@ -113,7 +116,7 @@ mod tests {
             assert_eq!(text.parse::<Endpoint>(), Err(BadEndpoint::Port(port.to_owned())), "{text}");
             assert_eq!(socket_address(text), Err(BadEndpoint::Port(port.to_owned())), "{text}");
         }
-        for text in ["", ":9940", "[]:9940"] {
+        for text in ["", ":9940", "[]:9940", "[::1", "[::1:9940"] {
             assert_eq!(text.parse::<Endpoint>(), Err(BadEndpoint::Host), "{text}");
         }
         let said = "localhost:99999".parse::<Endpoint>().unwrap_err().to_string();

@@ -442,7 +442,7 @@ impl Setup {
         }
     }
 
-    /// Name and value of each setting in which two runs may differ.
+    /// Name and value of the settings that `compare` lists.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         vec![
             ("setup.scheme", self.scheme.record()),
@@ -521,14 +521,14 @@ impl Settings {
     /// Default of [`Settings::exceed`].
     pub const EXCEED: f64 = 0.5;
     /// Most loads of a check that a client may request.
-    const LOADS_AT_MOST: usize = 1000;
+    const MOST_LOADS: usize = 1000;
 
     /// Checks what an agent's client may request.
     ///
     /// # Errors
     /// Name and accepted form of a setting that is refused.
     pub fn check(&self) -> Result<(), String> {
-        let (loads, most) = (&self.check_loads_pps, Self::LOADS_AT_MOST);
+        let (loads, most) = (&self.check_loads_pps, Self::MOST_LOADS);
         if loads.len() > most || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
             return Err(format!("check_loads_pps: expected up to {most} loads above 0 pps"));
         }

@@ -119,7 +119,7 @@ sentences! {
         ColdCaches(protocol_s: f64, application_s: f64) =>
             "cold caches: a packet costs more the fuller its socket buffer is (protocol {protocol} and application {application} more at a \
              full one), because its data have left the CPU's caches. The model approximates: it takes this additional time as exponential, \
-             and as constant until the ring is empty again",
+             with a mean that stays the same until the ring is empty again",
             protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
             "napi: up to {percent} % of the polls are full (they process the whole weight, {weight} packets). After ten full polls, or at a timer tick, \

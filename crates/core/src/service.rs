@@ -375,7 +375,8 @@ pub struct ServiceCheck {
     /// Why nothing is predicted, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unpredicted: Option<String>,
-    /// CPU time of a request by part, measured in this set-up; empty: the prediction agrees, or it was not measured.
+    /// CPU time of a request by part, measured in this set-up; empty: the prediction agrees, the model does not have the
+    /// set-up, or CPU time was not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<ServiceCost>,
     /// The cliff predicted with these costs; absent: they were not measured, or the model does not have the set-up.

@@ -11,7 +11,7 @@ use super::engines::Predictor;
 /// Smallest relative gain for a suggestion: smaller gains disappear in the noise of a measurement.
 const WORTHWHILE: f64 = 0.03;
 /// Largest number of suggestions.
-const TOLD: usize = 2;
+const MOST_NAMED: usize = 2;
 /// Factor by which a larger queue is suggested.
 const LARGER: u64 = 4;
 /// If the throughput at twice the cliff, divided by the peak, is below this, a remedy against livelock is suggested.
@@ -49,7 +49,7 @@ pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, sto
         })
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    ranked.into_iter().map(|(_, suggestion)| suggestion).take(TOLD).collect()
+    ranked.into_iter().map(|(_, suggestion)| suggestion).take(MOST_NAMED).collect()
 }
 
 /// Returns `with` / `without` - 1; its interval results from the ends of both intervals, and is at least as wide as the

@@ -361,7 +361,7 @@ impl Drawing {
             Compared::Ratio => "ratio ",
             Compared::Difference => "difference ",
         };
-        let shown = check.interval.filter(|_| has_interval(check));
+        let shown = check.interval.filter(|_| shows_interval(check));
         let interval = shown.map(|range| format!(" ({})", ends(range, unit))).unwrap_or_default();
         let against = match (check.of, mark.y) {
             (Compared::Bound, Some(stated)) => {
@@ -392,7 +392,7 @@ impl Drawing {
             Some(MarkVerdict::Undecided) => {
                 let unit = self.unit_of(mark, check);
                 let accepted = mark.accepted().map(|range| ends(range, unit)).unwrap_or_default();
-                let own = check.interval.filter(|_| !has_interval(check));
+                let own = check.interval.filter(|_| !shows_interval(check));
                 let own = own.map(|range| format!(" {}", ends(range, unit))).unwrap_or_default();
                 format!("undecided, the interval{own} reaches beyond the accepted range ({accepted})")
             }
@@ -408,7 +408,7 @@ impl Drawing {
 }
 
 /// True if [`Drawing::value`] shows the confidence interval of a comparison.
-fn has_interval(check: &Check) -> bool {
+fn shows_interval(check: &Check) -> bool {
     matches!(check.of, Compared::Ratio | Compared::Difference)
 }
 

@@ -65,8 +65,9 @@ impl Unit {
     /// The unit that the end of a JSON key names (`p99_s`, `wait_us`, `goodput_bps`, `link_share`), and the factor that
     /// converts the key's numbers to it. With any other key, numbers have no unit.
     pub fn of_key(key: &str) -> (Self, f64) {
-        const ENDS: [(&str, Unit, f64); 10] = [
+        const ENDS: [(&str, Unit, f64); 11] = [
             ("_per_s", Unit::PerSecond, 1.0),
+            ("_rps", Unit::PerSecond, 1.0),
             ("_s", Unit::Seconds, 1.0),
             ("_ms", Unit::Seconds, 1e-3),
             ("_us", Unit::Seconds, 1e-6),

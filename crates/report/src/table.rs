@@ -280,8 +280,9 @@ fn shares_costs(group: &[Record]) -> bool {
     let cost = |record: &Record| {
         let outcome = &record.outcome;
         let is_clean = outcome.loss_fraction?.value <= NO_LOSS && record.engine != EngineKind::Wire;
-        let (pps, left) = (record.point.rate_pps()?, outcome.cpu?.available?.value);
-        (is_clean && pps > 0.0).then_some((pps, (1.0 - left) / pps))
+        let (pps, cpu) = (record.point.rate_pps()?, outcome.cpu?);
+        let busy = 1.0 - cpu.available?.value - cpu.paused.map_or(0.0, |share| share.value);
+        (is_clean && pps > 0.0).then_some((pps, busy / pps))
     };
     let of_engine = |engine: EngineKind| {
         let mut costs: Vec<(f64, f64)> =

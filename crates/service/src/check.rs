@@ -286,7 +286,7 @@ impl Check {
         if self.command().is_some() { Err(Unpredicted::OtherProgram) } else { self.altered_host(socket_packets) }
     }
 
-    /// The same for a program whose costs are measured in this set-up.
+    /// Differences in the model's form, for a program whose costs are measured in this set-up.
     pub fn altered_host(&self, socket_packets: u64) -> Result<Altered, Unpredicted> {
         let mut altered = Altered { socket_packets: Some(socket_packets), ..Altered::default() };
         for change in &self.changes {

@@ -75,8 +75,11 @@ fn as_one(group: &[Vec<String>]) -> String {
 
 /// True if the number at this position names something: a CPU, or a size with its unit.
 fn is_name(words: &[String], at: usize) -> bool {
-    let is_cpu = at > 1 && words[at - 1] == " " && words[at - 2] == "CPU";
-    is_cpu || words[at].parse::<f64>().is_err() && units::parse_bytes(&words[at]).is_ok()
+    // The word before a list of numbers.
+    let parts = words[..at].iter().rev().map(|word| word.trim_matches([' ', ',']));
+    let before = parts.filter(|word| !word.is_empty()).find(|word| word.parse::<u64>().is_err());
+    matches!(before, Some("CPU" | "CPUs"))
+        || words[at].parse::<f64>().is_err() && units::parse_bytes(&words[at]).is_ok()
 }
 
 /// Numeric value of a word. A word with a unit is converted to bytes, seconds or bit/s. 0 if the word is not a number.
@@ -125,6 +128,8 @@ mod tests {
             folded([busy(512, 1), busy(512, 0), busy(64, 1)]),
             ["write of 64B or 512B: CPU 0 or 1 was fully busy, with 3 CPUs (3 times)"]
         );
+        let both = ["CPUs 0, 1 were busy", "CPUs 0, 2 were busy"];
+        assert_eq!(folded(both.map(str::to_owned)), ["CPUs 0, 1 or 2 were busy (2 times)"]);
         let many = folded((1..=7).map(|size| busy(size, 2)));
         assert_eq!(many, ["write of 1B to 7B: CPU 2 was fully busy, with 3 CPUs (7 times)"]);
     }

@@ -61,7 +61,7 @@ impl Load {
         Self::read(Path::new("/"))
     }
 
-    /// A warning before a measurement whose trials would be void (not counted) because of this load; `None` if most
+    /// A warning before a measurement whose trials may be void (not counted) because of this load; `None` if most
     /// CPUs are idle or the load is not known.
     pub fn warning(&self, cpus: usize) -> Option<String> {
         let [minute, ..] = self.average?;

@@ -33,6 +33,9 @@ impl Change {
 /// Smallest relative difference of calibrated costs that is noted.
 const CALIBRATION_MOVED: f64 = 0.1;
 
+/// Largest number of costs that the note names.
+const MOST_NAMED: usize = 3;
+
 /// Prefix of the names of calibrated costs.
 const CALIBRATION: &str = "calibration.";
 
@@ -80,16 +83,24 @@ fn costs(a: &Measured, b: &Measured) -> Vec<Change> {
     keys.into_iter().map(change).filter(|change| change.a != change.b).collect()
 }
 
-/// A note if the runs calibrated different costs; it names the cost that differs most. `None` if all are within
+/// A note if the runs calibrated different costs; it names those that differ most. `None` if all are within
 /// [`CALIBRATION_MOVED`].
 pub(super) fn moved(changed: &[Change]) -> Option<String> {
-    let of = |change: &Change| change.change.map_or(0.0, f64::abs);
-    let most = changed.iter().max_by(|x, y| of(x).total_cmp(&of(y))).filter(|change| of(change) > CALIBRATION_MOVED)?;
-    Some(format!(
-        "calibrated costs differ ({} by {:+.0} %): the host or its speed changed between the runs, which changes every measured figure, too; runs in turns (A, B, A, B) distinguish the causes",
-        most.name.trim_start_matches(CALIBRATION),
-        most.change? * 100.0
-    ))
+    let moved = |change: &&Change| change.change.is_some_and(|share| share.abs() > CALIBRATION_MOVED);
+    let mut most: Vec<(&str, f64)> = changed
+        .iter()
+        .filter(moved)
+        .filter_map(|change| Some((change.name.trim_start_matches(CALIBRATION), change.change?)))
+        .collect();
+    most.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let named: Vec<String> =
+        most.iter().take(MOST_NAMED).map(|(name, share)| format!("{name} by {:+.0} %", share * 100.0)).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "calibrated costs differ ({}): the host or its speed changed between the runs, which changes every measured figure, too; runs in turns (A, B, A, B) distinguish the causes",
+            named.join(", ")
+        )
+    })
 }
 
 /// Name of the run that has a fingerprint of the far host, and name of the run that has none. `None` if both or neither

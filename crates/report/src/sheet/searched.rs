@@ -31,14 +31,14 @@ pub fn cliff_note(finding: &Finding) -> String {
 
 /// The disturbances that the host's own cliff excludes.
 fn left_out(finding: &Finding) -> &'static str {
-    if pauses_are_told(finding) {
+    if has_pauses_of_host(finding) {
         "pauses and stalls from outside the host"
     } else {
         "stalls of the sender (pauses of the host's CPU were not measured and are included)"
     }
 }
 
-fn pauses_are_told(finding: &Finding) -> bool {
+fn has_pauses_of_host(finding: &Finding) -> bool {
     finding.disturbance.as_ref().is_some_and(|found| found.host.is_some())
 }
 
@@ -116,7 +116,7 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     let overlap = of_own.0 <= of_experienced.1 && of_experienced.0 <= of_own.1;
     let apart = 1.0 - experienced.value / own.value;
     let value = |figure: &Figure| format::value(figure, Unit::Pps);
-    let (noun, begin) = if pauses_are_told(finding) {
+    let (noun, begin) = if has_pauses_of_host(finding) {
         ("pauses", "Pauses from outside (hypervisor, other programs)")
     } else {
         ("stalls", "Stalls of the sender")
@@ -150,7 +150,7 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
         )
     } else if overlap {
         format!(
-            "{} {begin} are included; its interval and that of the host's own cliff overlap, so no effect of these {noun} is shown.",
+            "{} {begin} are included; the interval of this limit and that of the host's own cliff overlap, so no effect of these {noun} is shown.",
             of_experienced_cliff("")
         )
     } else if apart > 0.0 {

@@ -130,7 +130,7 @@ fn plan(finding: &ServiceFinding) -> Option<String> {
     let capacity = predicted.map(|predicted| predicted.capacity_rps).filter(|capacity| capacity.value < cliff_rps);
     if let Some(capacity) = capacity.map(low).filter(|capacity| *capacity < load) {
         return Some(format!(
-            "Upper limit to plan with: {}, the lower end of the capacity: above it queues grow, and the measured cliff may not last longer than a \
+            "Plan with at most {}, the lower end of the capacity: above it queues grow, and the measured cliff may not last longer than a \
              trial.",
             rate(capacity)
         ));
@@ -140,7 +140,7 @@ fn plan(finding: &ServiceFinding) -> Option<String> {
         (None, false) => "the lower end of the measured cliff",
         (None, true) => "a lower limit of the cliff",
     };
-    Some(format!("Upper limit to plan with: {}, {what}.", rate(load)))
+    Some(format!("Plan with at most {}, {what}.", rate(load)))
 }
 
 /// The capacity, its meaning, and why a measured cliff may be above it.
@@ -217,9 +217,9 @@ fn silences(pauses: &Pauses) -> String {
 /// Sentences above the checks: what they are, the meaning of "agrees", and what to do where they do not agree.
 const CHECK_NOTE: &str = "A check is a changed setting (--check): its cliff is predicted with the costs of this run, then measured. The two agree \
      if their intervals overlap.";
-const DISAGREEMENT_NOTE: &str = "Where they do not agree, plan with the lower end of the measured cliff. netcliff then also measures what a request \
-     costs in that setting, and predicts again: if this agrees, the change alters the cost, which the first prediction does not know; \
-     otherwise the model lacks an effect of the change.";
+const DISAGREEMENT_NOTE: &str = "Where they do not agree, plan with the lower end of the measured cliff.";
+const COSTS_NOTE: &str = "Where they do not agree, or another command starts the service, netcliff also measures what a request costs in that setting, and \
+     predicts with that: if this agrees, the change alters the cost; otherwise the model lacks an effect of the change.";
 
 /// Adds the checks: other set-ups of the service, predicted and measured.
 fn checks(page: &mut Page, finding: &ServiceFinding) {
@@ -230,6 +230,9 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
     page.paragraph(2, Tone::Faint, CHECK_NOTE);
     if finding.checks.iter().any(|check| check.agrees == Some(false)) {
         page.paragraph(2, Tone::Faint, DISAGREEMENT_NOTE);
+    }
+    if finding.checks.iter().any(|check| !check.costs.is_empty()) {
+        page.paragraph(2, Tone::Faint, COSTS_NOTE);
     }
     for check in &finding.checks {
         page.paragraph(2, Tone::Strong, &check.name);
@@ -293,12 +296,12 @@ fn own_costs(page: &mut Page, calibrated: &[ServiceCost], check: &ServiceCheck) 
     let (own_s, calibrated_s) = (sum_s(&check.costs), sum_s(calibrated));
     let mut text = format!("a request takes {} of CPU time in this setting", seconds(own_s));
     if calibrated_s > 0.0 {
-        text.push_str(&format!(", {} above", seconds(calibrated_s)));
+        text.push_str(&format!(", {} in the run's own", seconds(calibrated_s)));
         let both = check.costs.iter().filter_map(|cost| {
             let other = calibrated.iter().find(|other| other.part == cost.part)?;
             let differs = (cost.request_s.value - other.request_s.value).abs() > NAMED * calibrated_s;
-            let [here, above] = [cost, other].map(|cost| seconds(cost.request_s.value));
-            differs.then(|| format!("{} {here} instead of {above}", cost.part))
+            let [here, there] = [cost, other].map(|cost| seconds(cost.request_s.value));
+            differs.then(|| format!("{} {here} instead of {there}", cost.part))
         });
         let both: Vec<String> = both.collect();
         if !both.is_empty() {
@@ -307,12 +310,17 @@ fn own_costs(page: &mut Page, calibrated: &[ServiceCost], check: &ServiceCheck) 
     }
     page.fact("costs", &text);
     if let Some(predicted) = &check.predicted_with_costs {
-        let agrees = match check.agrees_with(Some(predicted)) {
-            Some(true) => ": agrees",
-            Some(false) => ": DOES NOT AGREE, either",
-            None => "",
+        let (name, not) = match check.predicted {
+            Some(_) => ("predicted again", ": DOES NOT AGREE, either"),
+            None => ("then predicted", ": DOES NOT AGREE"),
         };
-        page.fact("predicted again", &format!("{}, with these costs{agrees}", figure(&predicted.cliff_rps)));
+        let agrees = match (check.agrees_with(Some(predicted)), check.lower_limit) {
+            (Some(true), false) => ": agrees",
+            (Some(true), true) => ": does not contradict the measured one",
+            (Some(false), _) => not,
+            (None, _) => "",
+        };
+        page.fact(name, &format!("{}, with these costs{agrees}", figure(&predicted.cliff_rps)));
     }
 }
 
@@ -542,6 +550,11 @@ mod tests {
             requested: "16384".to_owned(),
             effective: effective.to_owned(),
         };
+        let cost = |part: &str, request_s| ServiceCost {
+            part: part.to_owned(),
+            request_s: Figure::exact(request_s),
+            constant: 0.0,
+        };
         let why = |sentence: &str| Some(sentence.to_owned());
         let small = ServiceCheck {
             settings: vec![setting("net.core.rmem_default", "16384")],
@@ -551,12 +564,9 @@ mod tests {
         let other = ServiceCheck {
             unpredicted: why("this command may run another program, whose costs this run did not measure"),
             notes: vec!["the first request that failed: SERVFAIL".to_owned()],
+            costs: vec![cost("softirq", 6e-6), cost("user", 4e-6)],
+            predicted_with_costs: check("", Some(99e3), None).predicted,
             ..check("service=nsd -d -c other.conf", None, Some(90e3))
-        };
-        let cost = |part: &str, request_s| ServiceCost {
-            part: part.to_owned(),
-            request_s: Figure::exact(request_s),
-            constant: 0.0,
         };
         let threaded = ServiceCheck {
             costs: vec![cost("softirq", 9.5e-6), cost("user", 6e-6)],
@@ -571,7 +581,9 @@ mod tests {
         most.compare(Some(Figure::exact(65e3)));
         let late =
             ServiceCheck { unmeasured: why("the run was stopped before this check"), ..check("gro=on", None, None) };
-        let page = service(&finding(vec![small, other, threaded, most, late]), Style::default());
+        let mut run = finding(vec![small, other, threaded, most, late]);
+        run.costs = vec![cost("softirq", 6e-6), cost("user", 6e-6)];
+        let page = service(&run, Style::default());
         insta::assert_snapshot!(page);
         assert!(!service(&finding(Vec::new()), Style::default()).contains("CHECKS"));
     }
@@ -618,15 +630,15 @@ mod tests {
         let (narrow, wide) = (between(68e3, 72e3), between(60e3, 73e3));
         assert_eq!(
             of(narrow, Some(wide), false),
-            "Upper limit to plan with: 60.0 k requests/s, the lower end of the cliff with pauses."
+            "Plan with at most 60.0 k requests/s, the lower end of the cliff with pauses."
         );
         assert_eq!(
             of(wide, Some(narrow), false),
-            "Upper limit to plan with: 60.0 k requests/s, the lower end of the measured cliff."
+            "Plan with at most 60.0 k requests/s, the lower end of the measured cliff."
         );
         assert_eq!(
             of(Figure::exact(9e4), None, true),
-            "Upper limit to plan with: 90.0 k requests/s, a lower limit of the cliff."
+            "Plan with at most 90.0 k requests/s, a lower limit of the cliff."
         );
         assert!(of(between(0.0, 72e3), None, false).contains("has no lower end"));
         let predicted = check("", Some(67e3), None).predicted;
@@ -635,7 +647,7 @@ mod tests {
         assert!(
             plan(&over)
                 .unwrap()
-                .starts_with("Upper limit to plan with: 67.0 k requests/s, the lower end of the capacity:")
+                .starts_with("Plan with at most 67.0 k requests/s, the lower end of the capacity:")
         );
         assert_eq!(plan(&ServiceFinding { cliff_rps: None, ..finding(Vec::new()) }), None);
     }

@@ -8,12 +8,12 @@ use netcliff_core::service::{ServiceCheck, ServiceFinding, ServicePrediction};
 use netcliff_core::units::print_bytes;
 
 use super::real::Real;
-use super::{Basis, Options, Target, calibrate, keep_working, overloaded, requester_limits};
+use super::{Basis, Calibration, Options, Target, calibrate, keep_working, overloaded, requester_limits};
 use crate::bench::{Bench, Conductor, Observer};
 use crate::check::{Check, Unpredicted};
-use crate::costs::{self, Altered, Costs};
+use crate::costs::{self, Altered, Goal};
 use crate::error::FindError;
-use crate::search::{self, Scale};
+use crate::search::{self, Judging, Scale};
 
 /// Load at which the search for a check's order of magnitude begins, relative to the calibrated cliff.
 const BELOW: f64 = 0.5;
@@ -73,14 +73,15 @@ fn one(
         }
         Err(why) => checked.unpredicted = Some(why.to_string()),
     }
-    let calibrated = finding.cliff_rps.filter(|_| !finding.lower_limit);
-    let near = Near { calibrated_rps: finding.cliff_rps.map(|cliff| cliff.value), socket_packets };
+    let near = Near {
+        calibrated: finding.cliff_rps,
+        is_lower_limit: finding.lower_limit,
+        socket_packets,
+        altered: check.altered_host(socket_packets).ok().filter(|_| basis.costs.is_some()),
+        is_other_program: check.command().is_some(),
+        basis,
+    };
     measure(&mut checked, &mut real, &own, &near, observer);
-    checked.compare(calibrated);
-    if checked.agrees != Some(true) {
-        let with_costs = |costs: &Costs| predicted_with(costs, check.altered_host(socket_packets)?, basis, &own);
-        measure_costs(&mut checked, &mut real, &own, (basis.streams, socket_packets), with_costs, observer);
-    }
     checked.notes.extend(real.failure());
     checked.notes.extend(real.testbed_limits().filter(|limit| !finding.limits.contains(limit)).cloned());
     finding.limits.extend(real.end());
@@ -103,49 +104,57 @@ fn predicted(
     options: &Options,
 ) -> Result<ServicePrediction, Unpredicted> {
     let altered = check.altered(socket_packets)?;
-    predicted_with(basis.costs.as_ref().ok_or(Unpredicted::NoCosts)?, altered, basis, options)
-}
-
-/// Predicts the cliff of an altered set-up in which a request has these costs.
-fn predicted_with(
-    costs: &Costs,
-    altered: Altered,
-    basis: &Basis,
-    options: &Options,
-) -> Result<ServicePrediction, Unpredicted> {
+    let costs = basis.costs.as_ref().ok_or(Unpredicted::NoCosts)?;
     let promise = options.promise();
     costs.predict_altered(&altered, &options.goal(&promise, basis)).map_err(Unpredicted::Engine)
 }
 
 /// Values known before a check is measured.
-struct Near {
+struct Near<'a> {
     /// The calibrated cliff (requests/s); `None`: not measured.
-    calibrated_rps: Option<f64>,
+    calibrated: Option<Figure>,
+    /// True: the calibrated cliff is a lower limit.
+    is_lower_limit: bool,
     /// Datagrams that the service's socket holds.
     socket_packets: u64,
+    /// The set-up in the form that the model has; `None`: the model does not have it, or the run has no costs.
+    altered: Option<Altered>,
+    /// True: another command starts the service.
+    is_other_program: bool,
+    /// The calibrated set-up.
+    basis: &'a Basis,
 }
 
-/// Measures the cliff and what overloads first.
+/// Measures the cliff and what overloads first; where the prediction does not agree, also what a request costs.
 fn measure(
     checked: &mut ServiceCheck,
     bench: &mut dyn Bench,
     options: &Options,
-    near: &Near,
+    near: &Near<'_>,
     observer: &mut dyn Observer,
 ) {
     let promise = options.promise();
     let mut conductor = Conductor::new(bench, &promise, observer, options.settings.seed);
-    checked.unmeasured = searched(checked, &mut conductor, options, near).err().map(|why| why.to_string());
+    let searched = searched(checked, &mut conductor, options, near);
+    checked.compare(near.calibrated.filter(|_| !near.is_lower_limit));
+    match (searched, near.altered) {
+        (Err(why), _) => checked.unmeasured = Some(why.to_string()),
+        (Ok(judging), Some(altered)) if checked.agrees != Some(true) => {
+            predict_again(checked, &mut conductor, options, near, (&altered, &judging));
+        }
+        (Ok(_), _) => {}
+    }
     checked.trials = std::mem::take(&mut conductor.trials);
 }
 
+/// Returns how the search decided on loads.
 fn searched(
     checked: &mut ServiceCheck,
     conductor: &mut Conductor<'_>,
     options: &Options,
-    near: &Near,
-) -> Result<(), FindError> {
-    let first_rps = near.calibrated_rps.map_or(search::FIRST_RPS, |cliff_rps| BELOW * cliff_rps);
+    near: &Near<'_>,
+) -> Result<Judging, FindError> {
+    let first_rps = near.calibrated.map_or(search::FIRST_RPS, |cliff| BELOW * cliff.value);
     let none = || FindError::NoCliff;
     let scale = search::scale(conductor, first_rps)?.ok_or_else(none)?;
     let judging = options.judging_at(scale.middle_rps(), near.socket_packets);
@@ -155,39 +164,44 @@ fn searched(
     (checked.cliff_rps, checked.cliff_with_pauses_rps) = (Some(figure), cliff.with_pauses);
     checked.bottleneck =
         if cliff.lower_limit { Some(requester_limits()) } else { overloaded(conductor, figure.value, &judging)? };
-    Ok(())
+    Ok(judging)
 }
 
-/// Measures what a request costs in this set-up, and predicts its cliff with these costs: the result tells costs that
-/// the change alters from an error of the model. `(streams, socket_packets)`: whether requests travel over connections,
-/// and how many datagrams the service's socket holds.
-fn measure_costs(
+/// Measures what a request costs in this set-up, and predicts its cliff with these costs: the result distinguishes costs
+/// that the change alters from an error of the model.
+fn predict_again(
     checked: &mut ServiceCheck,
-    bench: &mut dyn Bench,
+    conductor: &mut Conductor<'_>,
     options: &Options,
-    (streams, socket_packets): (bool, u64),
-    predict: impl Fn(&Costs) -> Result<ServicePrediction, Unpredicted>,
-    observer: &mut dyn Observer,
+    near: &Near<'_>,
+    (altered, judging): (&Altered, &Judging),
 ) {
     let Some(cliff) = checked.cliff_rps else { return };
+    conductor.stage("measuring what a request costs in this set-up");
     let scale = Scale { kept_rps: cliff.value, failed_rps: None };
-    let judging = options.judging_at(cliff.value, socket_packets);
-    let promise = options.promise();
-    let mut conductor = Conductor::new(bench, &promise, observer, options.settings.seed);
-    let calibration = calibrate(&mut conductor, options, &scale, &judging);
-    checked.trials.append(&mut conductor.trials);
-    let costs = calibration.map_err(|error| error.to_string()).and_then(|calibration| {
-        let mut metered = calibration.metered;
+    let fitted = calibrate(conductor, options, &scale, judging).map_err(|error| error.to_string());
+    let fitted = fitted.and_then(|Calibration { mut metered, .. }| {
         keep_working(&mut metered);
-        costs::fit(&metered, socket_packets, streams)
+        costs::fit(&metered, near.socket_packets, near.basis.streams)
     });
-    match costs {
-        Ok(costs) => {
-            checked.predicted_with_costs = predict(&costs).ok();
-            checked.costs = costs.parts;
+    let costs = match fitted {
+        Ok(costs) => costs,
+        Err(why) => {
+            checked.notes.push(format!("what a request costs in this set-up is unknown: {why}"));
+            return;
         }
-        Err(why) => checked.notes.push(format!("what a request costs in this set-up is unknown: {why}")),
+    };
+    // Another program has pauses of its own.
+    let own = near.is_other_program.then(|| {
+        let most_rps = costs.capacity_rps().value.max(cliff.value);
+        conductor.pauses(judging.trial_s, most_rps).beyond(costs.request_s())
+    });
+    let goal = options.goal(conductor.promise(), near.basis);
+    match costs.predict_altered(altered, &Goal { pauses: own.as_ref().unwrap_or(goal.pauses), ..goal }) {
+        Ok(predicted) => checked.predicted_with_costs = Some(predicted),
+        Err(why) => checked.notes.push(format!("not predicted with what a request costs in this set-up: {why}")),
     }
+    checked.costs = costs.parts;
 }
 
 #[cfg(test)]
@@ -227,10 +241,21 @@ mod tests {
         crate::find::tests::options("udp:00", Vec::new())
     }
 
+    fn near(basis: &Basis, altered: Option<Altered>) -> Near<'_> {
+        Near {
+            calibrated: Some(Figure::exact(40e3)),
+            is_lower_limit: false,
+            socket_packets: 277,
+            altered,
+            is_other_program: false,
+            basis,
+        }
+    }
+
     fn measured(capacity_rps: f64) -> ServiceCheck {
         let mut checked = ServiceCheck::default();
-        let near = Near { calibrated_rps: Some(40e3), socket_packets: 277 };
-        measure(&mut checked, &mut Fake(capacity_rps), &options(), &near, &mut Quiet(Vec::new()));
+        let basis = Basis::default();
+        measure(&mut checked, &mut Fake(capacity_rps), &options(), &near(&basis, None), &mut Quiet(Vec::new()));
         checked
     }
 
@@ -248,41 +273,51 @@ mod tests {
         assert!(none.unmeasured.is_some_and(|why| why.contains("not kept")) && none.cliff_rps.is_none());
     }
 
-    /// A service that is measured, with 8 us of CPU time per request and up to 1 us for its wake-up.
+    /// A service that is metered: 8 us of CPU time per request, and up to 1.5 us for an interrupt and a wake-up.
     struct Metering;
 
     impl Bench for Metering {
         fn trial(&mut self, spec: &Spec) -> Result<(Report, Option<Metered>), FindError> {
             let (report, _) = Fake(100e3).trial(spec)?;
             let rps = spec.rate_rps.min(100e3);
-            Ok((report, Some(costs::tests::metered(rps, 1.0 - rps / 100e3))))
+            Ok((report, spec.is_metered().then(|| costs::tests::metered(rps, 1.0 - rps / 100e3))))
         }
     }
 
     #[test]
-    fn what_a_request_costs_in_a_check_is_measured_there() {
-        let measured = |bench: &mut dyn Bench, streams: bool| {
-            let mut checked = ServiceCheck { cliff_rps: Some(Figure::exact(90e3)), ..ServiceCheck::default() };
-            let capacity = |costs: &Costs| {
-                let cliff_rps = costs.capacity_rps();
-                Ok(ServicePrediction {
-                    cliff_rps,
-                    with_pauses_rps: None,
-                    capacity_rps: cliff_rps,
-                    response_times: Vec::new(),
-                    how: String::new(),
-                })
-            };
-            measure_costs(&mut checked, bench, &options(), (streams, 277), capacity, &mut Quiet(Vec::new()));
+    fn a_check_that_disagrees_is_predicted_again_with_its_own_costs() {
+        let measured = |bench: &mut dyn Bench, altered: Option<Altered>, predicted_rps: Option<f64>, streams: bool| {
+            let predicted = predicted_rps.map(|rps| ServicePrediction {
+                cliff_rps: Figure::exact(rps),
+                with_pauses_rps: None,
+                capacity_rps: Figure::exact(rps),
+                response_times: Vec::new(),
+                how: String::new(),
+            });
+            let mut checked = ServiceCheck { predicted, ..ServiceCheck::default() };
+            let basis = Basis { streams, socket_packets: 277, ..Basis::default() };
+            measure(&mut checked, bench, &options(), &near(&basis, altered), &mut Quiet(Vec::new()));
             checked
         };
-        let checked = measured(&mut Metering, true);
-        let softirq = checked.costs.iter().find(|cost| cost.part == "softirq").unwrap_or_else(|| panic!("{checked:?}"));
-        assert!((softirq.request_s.value / 2e-6 - 1.0).abs() < 0.01, "{softirq:?}");
-        let predicted = checked.predicted_with_costs.as_ref().unwrap().cliff_rps.value;
-        assert!((predicted / (0.97 / 8e-6) - 1.0).abs() < 0.05, "{predicted}");
-        assert!(!checked.trials.is_empty() && checked.notes.is_empty(), "{:?}", checked.notes);
-        let unmetered = measured(&mut Fake(100e3), true);
+        let softirq = |checked: &ServiceCheck| checked.costs.iter().find(|cost| cost.part == "softirq").cloned();
+        let altered = Some(Altered::default());
+        for (predicted_rps, streams) in [(Some(40e3), false), (None, false)] {
+            let checked = measured(&mut Metering, altered, predicted_rps, streams);
+            let softirq = softirq(&checked).unwrap_or_else(|| panic!("{checked:?}"));
+            assert!((softirq.request_s.value / 2e-6 - 1.0).abs() < 0.01, "{softirq:?}");
+            let again = checked.predicted_with_costs.as_ref().unwrap().cliff_rps.value;
+            assert!((90e3..123e3).contains(&again), "{again}");
+            assert!(checked.notes.is_empty(), "{:?}", checked.notes);
+        }
+        // Over connections without a limit of response times nothing defines a cliff.
+        let undefined = measured(&mut Metering, altered, Some(40e3), true);
+        assert!(softirq(&undefined).is_some() && undefined.predicted_with_costs.is_none(), "{undefined:?}");
+        assert!(undefined.notes[0].starts_with("not predicted with what a request costs"), "{:?}", undefined.notes);
+        let agrees = measured(&mut Metering, altered, Some(98e3), false);
+        assert!(agrees.agrees == Some(true) && agrees.costs.is_empty(), "{agrees:?}");
+        let not_in_the_model = measured(&mut Metering, None, Some(40e3), false);
+        assert!(not_in_the_model.costs.is_empty() && not_in_the_model.notes.is_empty());
+        let unmetered = measured(&mut Fake(100e3), altered, Some(40e3), false);
         assert!(unmetered.costs.is_empty() && unmetered.notes[0].contains("fewer than three trials"), "{unmetered:?}");
     }
 

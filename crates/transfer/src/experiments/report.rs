@@ -317,7 +317,7 @@ pub(super) fn of_both_ends(warnings: &BTreeSet<String>) -> Vec<String> {
             "{blocks}: in some transfers the sender's {threads} to the full, in some the receiver's; the fully busy end limits the rate"
         ))
     };
-    // The sentence stands once, at the place of the first of the two.
+    // The sentence is printed once, at the place of the first of the two.
     let mut found: Vec<String> = Vec::new();
     for warning in warnings {
         let sentence = merged(warning).unwrap_or_else(|| warning.clone());

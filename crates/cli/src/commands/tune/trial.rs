@@ -101,7 +101,7 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
     // Release the lock first, because the reader of the verdict may be slow.
     drop(lock);
-    tell(args, &plan, &trials, &shown, keep)?;
+    print_verdict(args, &plan, &trials, &shown, keep)?;
     Ok(if verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -215,7 +215,7 @@ fn in_words(shown: &[Shown], values: &[f64], first: &[f64]) -> String {
     shown.iter().zip(values.iter().zip(first)).map(text).collect::<Vec<_>>().join(", ")
 }
 
-fn tell(args: &TryArgs, plan: &Plan, trials: &[Trial], shown: &[Shown], kept: bool) -> anyhow::Result<()> {
+fn print_verdict(args: &TryArgs, plan: &Plan, trials: &[Trial], shown: &[Shown], kept: bool) -> anyhow::Result<()> {
     let verdict = Verdict::of_all(trials);
     if args.json {
         let several = (trials.len() > 1).then_some(trials);
@@ -301,9 +301,8 @@ impl Shown {
         let all = [without, with, difference, low, high];
         let scale = CommonScale::of([without, with], self.unit);
         let decimals = scale.decimals(without.abs().max(with.abs()), &all);
-        // A fourth digit if the interval would have only one.
-        let finer = scale.decimals(low.abs().max(high.abs()), &all) > decimals + 1;
-        let decimals = decimals + usize::from(finer);
+        // The interval has at least two digits.
+        let decimals = decimals.max(scale.decimals(low.abs().max(high.abs()), &all).saturating_sub(1));
         let interval = interval.map_or_else(
             || "in every round".to_owned(),
             |ends| {

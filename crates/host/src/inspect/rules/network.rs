@@ -146,11 +146,11 @@ fn path(inspection: &Inspection, _: &Aim) -> Option<Seen> {
 /// MTU of standard Ethernet (bytes). An interface with a larger MTU is meant for a network segment that carries it.
 const STANDARD_MTU: u32 = 1500;
 /// Most paths that are named.
-const TOLD: usize = 3;
+const MOST_NAMED: usize = 3;
 
 fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
     let paths = &inspection.network.narrow_paths;
-    let named = paths.iter().take(TOLD).map(|path| {
+    let named = paths.iter().take(MOST_NAMED).map(|path| {
         let by = path.interface.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
         let how = match path.known {
             Known::Route => "the route says so",
@@ -163,7 +163,7 @@ fn narrow(inspection: &Inspection, _: &Aim) -> Option<Seen> {
         )
     });
     let named: Vec<String> = named.collect();
-    let more = if paths.len() > TOLD { format!("; {} more", paths.len() - TOLD) } else { String::new() };
+    let more = if paths.len() > MOST_NAMED { format!("; {} more", paths.len() - MOST_NAMED) } else { String::new() };
     // Paths that leave a site often have a smaller MTU. On an interface with jumbo frames even a path in its own
     // segment may have one.
     let jumbo = paths.iter().any(|path| path.interface_mtu_bytes > STANDARD_MTU);

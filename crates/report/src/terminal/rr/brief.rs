@@ -37,8 +37,8 @@ pub fn rr_brief(run: &RrRun, style: Style) -> String {
     let host: Vec<String> = all.iter().filter_map(|note| lasting(note)).collect();
     let notes = match all.len() - host.len() {
         0 => String::new(),
-        1 => ", a note on the method".to_owned(),
-        several => format!(", {several} notes on the method"),
+        1 => ", with a note".to_owned(),
+        several => format!(", with {several} notes"),
     };
     page.paragraph(0, Tone::Faint, &format!("-v shows CPUs, all percentiles of latency, the method{notes}."));
     if !host.is_empty() {

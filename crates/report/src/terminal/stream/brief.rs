@@ -21,8 +21,8 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
     page.head("stream", &report.provenance, report.partial, &[]);
     answer(&mut page, report);
     let congestion = congestion(report).map(|name| format!("congestion control {name}"));
-    let cpus = asked(report, "CPUs").map(|cpus| format!("CPUs: {cpus}"));
-    let [channel, link] = ["channel", "link"].map(|name| asked(report, name).map(str::to_owned));
+    let cpus = configured(report, "CPUs").map(|cpus| format!("CPUs: {cpus}"));
+    let [channel, link] = ["channel", "link"].map(|name| configured(report, name).map(str::to_owned));
     let path: Vec<String> = [channel, link, congestion, cpus].into_iter().flatten().collect();
     if !path.is_empty() {
         page.paragraph(0, Tone::Plain, &path.join("; "));
@@ -51,7 +51,7 @@ pub fn stream_brief(report: &StreamReport, style: Style) -> String {
 }
 
 /// A value of the configuration.
-fn asked<'a>(report: &'a StreamReport, wanted: &str) -> Option<&'a str> {
+fn configured<'a>(report: &'a StreamReport, wanted: &str) -> Option<&'a str> {
     report.asked.iter().find(|(name, _)| name == wanted).map(|(_, fact)| fact.as_str())
 }
 
@@ -93,7 +93,7 @@ fn unknown_limit(report: &StreamReport, row: &StreamRow) -> String {
     let [sender, receiver] = [share_of(row, |sample| sample.sender_cpu), share_of(row, |sample| sample.receiver_cpu)];
     let hint = match congestion(report) {
         Some(name) if name.starts_with("bbr") => {
-            "; BBR paces: it sends at the rate that it estimates, also if nothing is full: compare with --congestion cubic"
+            "; BBR paces: it sends at the rate that it estimates, even if nothing is full: compare with --congestion cubic"
         }
         Some(_) => "; try more --flows",
         None => "",
@@ -132,7 +132,7 @@ fn doubts(report: &StreamReport) -> Vec<String> {
         let which = if report.rows.len() > 1 { "a" } else { "the" };
         let width = format::share_short(width);
         said.push(format!("{which} mean goodput may be off by {width}: {SURER}"));
-        let pinned = asked(report, "CPUs").is_none_or(|cpus| !cpus.contains("any"));
+        let pinned = configured(report, "CPUs").is_none_or(|cpus| !cpus.contains("any"));
         if !pinned {
             said.push(
                 "the threads were not pinned (--cpu), so that repeats differ by the CPUs that the scheduler chose"
