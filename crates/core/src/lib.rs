@@ -73,7 +73,6 @@ pub mod analysis;
 pub mod binding;
 pub mod bounds;
 pub mod capture;
-pub mod choice;
 pub mod cpus;
 pub mod detail;
 pub mod drops;
@@ -118,7 +117,6 @@ pub mod written;
 pub use advice::Advice;
 pub use analysis::Analysis;
 pub use capture::Capture;
-pub use choice::Choice;
 pub use detail::{BusyPeriods, Detail, Difference, LatencyHistogram, QueueShare, Slice};
 pub use engine::{Engine, EngineFailure, EngineKind, Fidelity, Point, Unsupported};
 pub use error::{Invalid, ParseError};
@@ -131,6 +129,7 @@ pub use outcome::{
     Aims, ApplicationOutcome, CpuShares, Dimension, Figure, Interval, Latency, Loss, Measure, Outcome, Precision,
     Transmitted, Unsound,
 };
+pub use params::Choice;
 pub use parts::{Bus, Offload};
 pub use profile::Profile;
 pub use queues::{Flows, QueueOutcome, Queues};

@@ -1,7 +1,24 @@
-//! Parses `NAME:key=value,...`, the form of schemes, arrivals and services, and refuses unknown keys.
+//! Parses `NAME:key=value,...`, the form of schemes, arrivals and services, and refuses unknown keys. [`Choice`]: enums
+//! whose values a user chooses by name; one table has name and help of each value.
 
 use crate::error::ParseError;
 use crate::units;
+
+/// An enum whose values a user names.
+pub trait Choice: Copy + PartialEq + 'static {
+    /// Each value with its name and its help text, in the order of the help.
+    const CHOICES: &'static [(Self, &'static str, &'static str)];
+
+    /// Returns the value with this name; `None` if the name is unknown.
+    fn named(name: &str) -> Option<Self> {
+        Self::CHOICES.iter().find(|(_, known, _)| *known == name).map(|(value, ..)| *value)
+    }
+
+    /// Name of the value; empty if it has no row in `CHOICES`.
+    fn name(self) -> &'static str {
+        Self::CHOICES.iter().find(|(value, ..)| *value == self).map_or("", |(_, name, _)| name)
+    }
+}
 
 /// Keys and values after the name. The caller takes each key that it knows, once. A key that was not taken is an error
 /// at the end.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 use crate::capture::Capture;
-use crate::choice::Choice;
 use crate::error::Invalid;
+use crate::params::Choice;
 use crate::queues::Flows;
 use crate::units;
 

@@ -645,9 +645,7 @@ mod tests {
         let over =
             ServiceFinding { cliff_rps: Some(narrow), cliff_with_pauses_rps: None, predicted, ..finding(Vec::new()) };
         assert!(
-            plan(&over)
-                .unwrap()
-                .starts_with("Plan with at most 67.0 k requests/s, the lower end of the capacity:")
+            plan(&over).unwrap().starts_with("Plan with at most 67.0 k requests/s, the lower end of the capacity:")
         );
         assert_eq!(plan(&ServiceFinding { cliff_rps: None, ..finding(Vec::new()) }), None);
     }
