@@ -121,7 +121,8 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     } else {
         ("stalls", "Stalls of the sender")
     };
-    let limit = |cliff: &Figure, included: &str, low_ends: [(f64, &str); 2]| {
+    let low_ends = [(of_own.0, "the host's own cliff"), (of_experienced.0, "the cliff with pauses")];
+    let limit = |cliff: &Figure, included: &str| {
         // The lower of both ends: either cliff may be the one that this host meets next.
         let below = low_ends.into_iter().filter(|(low_pps, _)| *low_pps > 0.0 && *low_pps < cliff.value);
         let low = below.min_by(|a, b| a.0.total_cmp(&b.0));
@@ -131,37 +132,29 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
         });
         format!("Upper limit to plan with: {}{included}{}.", value(cliff), margin.unwrap_or_default())
     };
-    let of_experienced_cliff = |included: &str| {
-        let low_ends = [(of_experienced.0, "its interval"), (of_own.0, "the interval of the host's own cliff")];
-        limit(&experienced, included, low_ends)
-    };
-    let of_own_cliff = || {
-        let low_ends = [(of_own.0, "its interval"), (of_experienced.0, "the interval of the cliff with pauses")];
-        limit(&own, "", low_ends)
-    };
     Some(if overlap && apart.abs() < NOTHING {
-        format!("{} {begin} did not move the cliff.", of_experienced_cliff(""))
+        format!("{} {begin} did not move the cliff.", limit(&experienced, ""))
     } else if overlap && apart < 0.0 {
         // A disturbance that takes CPU time cannot raise a cliff: the difference is chance.
         format!(
             "{} {begin} did not lower the cliff; the searches with and without them differ by {}, within the interval.",
-            of_own_cliff(),
+            limit(&own, ""),
             format::share(-apart)
         )
     } else if overlap {
         format!(
             "{} {begin} are included; the interval of this limit and that of the host's own cliff overlap, so no effect of these {noun} is shown.",
-            of_experienced_cliff("")
+            limit(&experienced, "")
         )
     } else if apart > 0.0 {
         format!(
             "{} {begin} lower it by {} below the {} that the host does alone.",
-            of_experienced_cliff(", the cliff with outside pauses"),
+            limit(&experienced, ", the cliff with outside pauses"),
             format::share(apart),
             value(&own)
         )
     } else {
-        format!("{} {begin} did not lower the cliff.", of_own_cliff())
+        format!("{} {begin} did not lower the cliff.", limit(&own, ""))
     })
 }
 
