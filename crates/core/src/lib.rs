@@ -45,7 +45,7 @@
 //! | [`verdict`] | when a trial is void, and how often a void trial is repeated |
 //! | [`repeats`] | number of repeats of a configuration, and the precision of their mean |
 //! | [`math`] | elementary functions with the same result on every platform |
-//! | [`params`], [`choice`], [`mod@error`] | parsing of parameters and of names; errors of input |
+//! | [`params`], [`mod@error`] | parsing of parameters and of names; errors of input |
 //! | [`endpoint`] | [`endpoint::Endpoint`]: a host with an optional port |
 //! | [`written`] | the JSON of points and of their traffic |
 //!

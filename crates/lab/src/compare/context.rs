@@ -97,7 +97,7 @@ pub(super) fn moved(changed: &[Change]) -> Option<String> {
         most.iter().take(MOST_NAMED).map(|(name, share)| format!("{name} by {:+.0} %", share * 100.0)).collect();
     (!named.is_empty()).then(|| {
         format!(
-            "calibrated costs differ ({}): the host or its speed changed between the runs, which changes every measured figure, too; runs in turns (A, B, A, B) distinguish the causes",
+            "calibrated costs differ ({}): the host or its speed may have changed between the runs, which changes every measured figure, too; a second run of A shows whether it did",
             named.join(", ")
         )
     })

@@ -146,7 +146,9 @@ fn repeat(comparison: &Comparison) -> String {
     if command.is_empty() || *command != comparison.b.provenance.command || has_one {
         return format!("run each again with {more}");
     }
-    format!("run {command} {more} in turns, twice for A and twice for B (A, B, A, B)")
+    format!(
+        "run {command} {more} for A, for B and for A again; if the two runs of A differ as much as A and B, the host changed"
+    )
 }
 
 /// Smallest change that these repeats would have shown.
@@ -416,7 +418,11 @@ fn changed(page: &mut Page, comparison: &Comparison, most: usize) {
     }
     and_more(page, comparison.changed.len(), most);
     if comparison.costs_differ() {
-        page.paragraph(2, Tone::Plain, "Calibrated costs differ: the host or its speed changed between the runs.");
+        page.paragraph(
+            2,
+            Tone::Plain,
+            "Calibrated costs differ: the host or its speed may have changed between the runs.",
+        );
     }
 }
 

@@ -103,7 +103,7 @@ fn compare_of_single_repeats_says_how_to_repeat_them() {
     screen(&page, 80, "Not enough repeats to tell whether ");
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
-        "netcliff find --json --no-store --quick --seed 7 --repeats 5 in turns, twice for A and twice for B (A, B, A, B)",
+        "netcliff find --json --no-store --quick --seed 7 --repeats 5 for A, for B and for A again",
         "CHANGES FROM A TO B (NOT TESTED)",
         "cliff measured",
         "left at 2x 64.2 % 64.2 % +0.00 points",
