@@ -106,7 +106,7 @@ pub fn answer(checked: &[(&Mark, Vec<Check>)]) -> Option<String> {
             counts.push(format!("{} {word}", marks.len()));
         }
         if !marks.is_empty() {
-            sentences.push(format!(" {}: {}.", capitalised(word), numbered(checked, &marks)));
+            sentences.push(format!(" {}: {}.", format::capitalised(word), numbered(checked, &marks)));
         }
     }
     Some(format!("{}.{}", counts.join(", "), sentences.concat()))
@@ -410,12 +410,6 @@ impl Drawing {
 /// True if [`Drawing::value`] shows the confidence interval of a comparison.
 fn shows_interval(check: &Check) -> bool {
     matches!(check.of, Compared::Ratio | Compared::Difference)
-}
-
-/// A word with a capital first letter.
-fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A range in words, of which one end may be open.

@@ -267,6 +267,12 @@ pub fn known<'a>(known: impl IntoIterator<Item = &'a Known>) -> Option<String> {
     Some(format!("the mean {figure} may be off by {widths} ({confidence} interval over the repeats{asked})"))
 }
 
+/// A word or sentence with a capital first letter.
+pub(crate) fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// A figure's key without its unit: `goodput_bps` is goodput.
 fn without_unit(key: &str) -> &str {
     ["_bps", "_per_s", "_s"].iter().find_map(|unit| key.strip_suffix(unit)).unwrap_or(key)

@@ -74,10 +74,9 @@ fn table(heading: &str, rows: Vec<Vec<String>>) -> Markup {
         if word.chars().any(|c| c.is_ascii_digit()) || word == "RFC" { word.to_owned() } else { word.to_lowercase() }
     };
     let name = heading.split(' ').map(name).collect::<Vec<_>>().join(" ");
-    let (first, rest) = name.split_at(name.chars().next().map_or(0, char::len_utf8));
     html! {
         section {
-            h2 { (first.to_uppercase()) (rest) }
+            h2 { (format::capitalised(&name)) }
             (stack(&heads, rows.map(|row| row.into_iter().map(figure).collect())))
         }
     }

@@ -18,7 +18,7 @@ const MOST_QUEUES: usize = 8;
 
 pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
     let nic = &port.nic;
-    let beside = scheme.as_ref().and_then(|scheme| scheme.beside.clone());
+    let not_reported = scheme.as_ref().and_then(|scheme| scheme.beside.clone());
     facts([
         ("driver", Some(driver(port))),
         ("bus", bus(port)),
@@ -37,7 +37,7 @@ pub(super) fn interface(port: &Port, scheme: Option<PortScheme>) -> Facts {
         ("interrupts", Some(interrupts(port))),
         ("NAPI", Some(napi(port))),
         ("netcliff scheme", scheme.and_then(as_text)),
-        ("not reported", beside),
+        ("not reported", not_reported),
         ("RPS, RFS, XPS", Some(steering(port))),
         ("qdisc", Some(nic.qdiscs.join(", "))),
     ])
