@@ -85,9 +85,9 @@ fn a_plan_for_people_shells_and_sysctl() {
         home.stdout([&["tune", "plan", "--objective", "throughput", "--if", "eth0", "--from", &dir][..], more].concat())
     };
     let profile = home.text("profile");
-    let told = plan(&["--tuned", &profile]);
-    assert_eq!(told, format!("{profile}/tuned.conf\n{profile}/netcliff.sh\n"));
-    assert_eq!(plan(&["--tuned", &profile]), told, "its own profile is written anew");
+    let said = plan(&["--tuned", &profile]);
+    assert_eq!(said, format!("{profile}/tuned.conf\n{profile}/netcliff.sh\n"));
+    assert_eq!(plan(&["--tuned", &profile]), said, "its own profile is written anew");
     fs::create_dir(home.path("other")).unwrap();
     fs::write(home.path("other/tuned.conf"), "[main]\nsummary=mine\n").unwrap();
     let args = ["tune", "plan", "--objective", "cpu", "--from", &dir, "--tuned", &home.text("other")];
@@ -113,9 +113,9 @@ fn a_plan_for_people_shells_and_sysctl() {
     // It is a plan for another machine.
     let file = home.file("plan.json", plan(&["--json"]));
     let output = home.netcliff(["tune", "apply", "--yes", "--plan", &file]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("make a new plan"), "{told}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("make a new plan"), "{said}");
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn wrong_usage_is_told() {
         (&["tune", "plan", "--objective", "cpu", "--spare", "77777"], "CPU 77777 is not online"),
     ] {
         let output = home.netcliff(args).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
-        assert!(told.contains(words), "{args:?}: {told}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
     }
 }
 
@@ -181,16 +181,16 @@ fn tried_in_turns_and_kept_only_when_better() {
     assert!(bed.inside(&home, &["tune", "undo"]).status().unwrap().success());
     let higher = attempt(&["--keep", "--higher"]);
     assert_eq!(higher.status.code(), Some(1), "{higher:?}");
-    let told = String::from_utf8_lossy(&higher.stdout);
+    let said = String::from_utf8_lossy(&higher.stdout);
     let figures =
         "  without the settings  1500\n  with the settings     1400\n  difference            -100 (in every round)\n";
     let title = "Worse: the last number printed (higher is better), over 3 rounds\n";
-    assert!(told.starts_with(&format!("{title}{figures}Settings tried:\n")), "{told}");
-    assert!(told.contains("\n  v0 MTU: 1500 -> 1400\n") && told.ends_with("\nEverything was set back.\n"), "{told}");
+    assert!(said.starts_with(&format!("{title}{figures}Settings tried:\n")), "{said}");
+    assert!(said.contains("\n  v0 MTU: 1500 -> 1400\n") && said.ends_with("\nEverything was set back.\n"), "{said}");
     let rounds = String::from_utf8_lossy(&higher.stderr);
     assert!(rounds.contains("round 1 of 3, without the settings: 1500\n"), "{rounds}");
     assert!(rounds.contains("round 3 of 3, with the settings: 1400\n"), "{rounds}");
-    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     let args = [&["tune", "try", "--rounds", "2"][..], wish, &["--", "echo", "7"]].concat();
     let same = bed.inside(&home, &args).output().unwrap();
     assert!(String::from_utf8_lossy(&same.stdout).starts_with("Not decided, no difference in any round: "), "{same:?}");
@@ -202,14 +202,14 @@ fn tried_in_turns_and_kept_only_when_better() {
         assert_eq!((failing.status.code(), bed.mtu().as_str()), (Some(1), "1500"), "{failing:?}");
         String::from_utf8_lossy(&failing.stderr).into_owned()
     };
-    let told = failed("echo no such thing >&2; false", &[]);
+    let said = failed("echo no such thing >&2; false", &[]);
     let last = "last messages of sh:\n  no such thing\n";
-    assert!(told.contains(last) && told.contains("; no setting was changed"), "{told}");
-    let told = failed("echo hidden >&2; [ $(cat /sys/class/net/v0/mtu) = 1500 ] && echo 1", &[]);
-    assert!(told.contains("; the settings were set back"), "{told}");
-    let told = failed("echo '{\"latency\": {\"p99_s\": 1e-5}}'; echo hidden >&2", &["--metric", "/p99_s"]);
+    assert!(said.contains(last) && said.contains("; no setting was changed"), "{said}");
+    let said = failed("echo hidden >&2; [ $(cat /sys/class/net/v0/mtu) = 1500 ] && echo 1", &[]);
+    assert!(said.contains("; the settings were set back"), "{said}");
+    let said = failed("echo '{\"latency\": {\"p99_s\": 1e-5}}'; echo hidden >&2", &["--metric", "/p99_s"]);
     let named = "has no number at /p99_s; it has, for example, /latency/p99_s; no setting was changed";
-    assert!(told.contains(named) && !told.contains("hidden"), "{told}");
+    assert!(said.contains(named) && !said.contains("hidden"), "{said}");
 }
 
 /// An experiment measures instead of a command: each round is a separate run, which shares the lock.
@@ -254,9 +254,9 @@ fn two_at_once() {
         thread::sleep(Duration::from_millis(5));
     }
     let second = bed.inside(&home, &[&["tune", "apply"][..], &MTU].concat()).output().unwrap();
-    let told = String::from_utf8_lossy(&second.stderr);
-    assert_eq!(second.status.code(), Some(1), "{told}");
-    assert!(told.contains("another netcliff run (pid ") && told.contains("wait for it"), "{told}");
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    assert!(said.contains("another netcliff run (pid ") && said.contains("wait for it"), "{said}");
     first.wait().unwrap();
     assert_eq!(bed.mtu(), "1500");
 }
@@ -281,8 +281,8 @@ fn scripts_share_the_lock() {
     let background = format!("(sleep 0.3; {own} tune undo > {} 2>&1) > /dev/null 2>&1 &\n", said.display());
     let left = attempt(&format!("sh {}; sleep 1; echo 1", home.file("left.sh", background)));
     assert_eq!(left.status.code(), Some(1), "undecided, as nothing was measured: {left:?}");
-    let told = fs::read_to_string(said).unwrap_or_default();
-    assert!(told.contains("must not leave a netcliff in the background"), "{told}");
+    let said = fs::read_to_string(said).unwrap_or_default();
+    assert!(said.contains("must not leave a netcliff in the background"), "{said}");
     assert_eq!(bed.mtu(), "1500");
 }
 
@@ -298,10 +298,10 @@ fn several_figures() {
         bed.inside(&home, &args).output().unwrap()
     };
     let better = attempt(&["/small", "/large:higher"]);
-    let told = String::from_utf8_lossy(&better.stdout);
+    let said = String::from_utf8_lossy(&better.stdout);
     assert_eq!(better.status.code(), Some(0), "{better:?}");
     let large = "/large (higher is better): better\n  without the settings  8500\n  with the settings     8600\n";
-    assert!(told.starts_with("Better: 2 figures together, over 2 rounds\n") && told.contains(large), "{told}");
+    assert!(said.starts_with("Better: 2 figures together, over 2 rounds\n") && said.contains(large), "{said}");
     let mixed = attempt(&["/small", "/large:lower"]);
     assert_eq!(mixed.status.code(), Some(1), "{mixed:?}");
     assert!(String::from_utf8_lossy(&mixed.stdout).starts_with("Mixed, better by some"), "{mixed:?}");
@@ -335,10 +335,10 @@ fn a_signal_sets_back() {
             })
         });
         let output = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{signal}: {told}");
-        assert!(ended, "{signal}: what measured runs on: {told}");
-        assert!(told.contains("everything was set back"), "{signal}: {told}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{signal}: {said}");
+        assert!(ended, "{signal}: what measured runs on: {said}");
+        assert!(said.contains("everything was set back"), "{signal}: {said}");
         assert_eq!(bed.mtu(), "1500", "{signal}");
         assert_eq!(fs::read_dir(home.state().join("journal")).unwrap().count(), 0, "{signal}");
     }
@@ -358,9 +358,9 @@ fn a_plan_for_other_queues_and_an_mtu_that_costs_ipv6() {
     } else {
         let wish = ["tune", "apply", "--yes", "--objective", "cpu", "--if", "v0", "--mtu", "1000"];
         let refused = bed.inside(&home, &wish).output().unwrap();
-        let told = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{told}");
-        assert!(told.contains("--mtu: v0 has IPv6") && told.contains("1280 and more"), "{told}");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("--mtu: v0 has IPv6") && said.contains("1280 and more"), "{said}");
         assert_eq!(bed.mtu(), "1500");
     }
     let args = ["tune", "plan", "--json", "--objective", "cpu", "--if", "v0", "--mtu", "1400"];
@@ -371,9 +371,9 @@ fn a_plan_for_other_queues_and_an_mtu_that_costs_ipv6() {
     assert!(bed.ip(&["netns", "exec", &bed.0, "ethtool", "-L", "v0", "rx", "1"]), "the channels of a veth can be set");
     let apply = |file: &str| bed.inside(&home, &["tune", "apply", "--yes", "--plan", file]).output().unwrap();
     let refused = apply(&plan);
-    let told = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(2), "{told}");
-    assert!(told.contains("1 of 2 receive queues") && told.contains("2 of 2 receive queues"), "{told}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("1 of 2 receive queues") && said.contains("2 of 2 receive queues"), "{said}");
     assert_eq!(bed.mtu(), "1500");
 }
 
@@ -387,9 +387,9 @@ fn faults() {
         assert!(bed.ip(&["-n", &bed.0, "link", "add", "link", "v0", "name", "v2", "type", "vlan", "id", "5"]));
         let apply = ["tune", "apply", "--yes", "--objective", "cpu", "--if", "v2", "--mtu", "9000"];
         let out_of_range = bed.inside(&home, &apply).output().unwrap();
-        let told = String::from_utf8_lossy(&out_of_range.stderr);
-        assert_eq!(out_of_range.status.code(), Some(1), "{told}");
-        assert!(told.contains("v2 MTU could not be set to 9000") && told.contains("everything was set back"), "{told}");
+        let said = String::from_utf8_lossy(&out_of_range.stderr);
+        assert_eq!(out_of_range.status.code(), Some(1), "{said}");
+        assert!(said.contains("v2 MTU could not be set to 9000") && said.contains("everything was set back"), "{said}");
     }
 
     // An interface that was renamed after the change.
@@ -400,8 +400,8 @@ fn faults() {
         assert!(bed.ip(&[&["-n", &bed.0], change].concat()));
     }
     let undone = bed.inside(&home, &["tune", "undo"]).output().unwrap();
-    let told = String::from_utf8_lossy(&undone.stdout);
-    assert!(undone.status.success() && told.contains("v0 is called was0 now"), "{undone:?}");
+    let said = String::from_utf8_lossy(&undone.stdout);
+    assert!(undone.status.success() && said.contains("v0 is called was0 now"), "{undone:?}");
     for change in
         [&["link", "set", "was0", "down"][..], &["link", "set", "was0", "name", "v0"], &["link", "set", "v0", "up"]]
     {
@@ -412,9 +412,9 @@ fn faults() {
     // From outside its namespace: the printed command that undoes the change can be copied.
     assert!(bed.inside(&home, &[&["tune", "apply"][..], &MTU].concat()).status().unwrap().success());
     let outside = home.netcliff(["tune", "undo"]).output().unwrap();
-    let told = String::from_utf8_lossy(&outside.stdout);
+    let said = String::from_utf8_lossy(&outside.stdout);
     let command = format!("`ip netns exec {} netcliff tune undo` sets it back", bed.0);
-    assert!(outside.status.code() == Some(1) && told.contains(&command), "{outside:?}");
+    assert!(outside.status.code() == Some(1) && said.contains(&command), "{outside:?}");
     assert!(bed.inside(&home, &["tune", "undo"]).status().unwrap().success());
     assert_eq!(bed.mtu(), "1500");
 
@@ -428,28 +428,28 @@ fn faults() {
     assert!(undone.status.success(), "{undone:?}");
     assert!(String::from_utf8_lossy(&undone.stdout).contains("v0 MTU is not there any more"), "{undone:?}");
     let gone = bed.inside(&home, &["tune", "apply", "--yes", "--plan", &file]).output().unwrap();
-    let told = String::from_utf8_lossy(&gone.stderr);
-    assert_eq!(gone.status.code(), Some(2), "{told}");
-    assert!(told.contains("the plan is for v0, which is not there; make a new plan"), "{told}");
+    let said = String::from_utf8_lossy(&gone.stderr);
+    assert_eq!(gone.status.code(), Some(2), "{said}");
+    assert!(said.contains("the plan is for v0, which is not there; make a new plan"), "{said}");
 
     // Damaged: the rest is undone, and the damage is reported.
     fs::create_dir_all(home.state().join("tuned")).unwrap();
     fs::write(home.state().join("tuned/000001.jsonl"), "\u{1}\u{2}garbage\nmore\n").unwrap();
     let damaged = bed.inside(&home, &["tune", "undo"]).output().unwrap();
-    let told = String::from_utf8_lossy(&damaged.stderr);
-    assert_eq!(damaged.status.code(), Some(1), "{told}");
-    assert!(told.contains("is damaged") && told.contains("tuned/000001.damaged"), "{told}");
+    let said = String::from_utf8_lossy(&damaged.stderr);
+    assert_eq!(damaged.status.code(), Some(1), "{said}");
+    assert!(said.contains("is damaged") && said.contains("tuned/000001.damaged"), "{said}");
     assert!(home.state().join("tuned/000001.damaged").exists());
 
     // A journal of a killed run whose first line is damaged: only its name shows the owner.
     fs::create_dir_all(home.state().join("journal")).unwrap();
     fs::write(home.state().join("journal/999999999-1.jsonl"), "garbage\nmore\n").unwrap();
     let damaged = bed.inside(&home, &["tune", "undo"]).output().unwrap();
-    let told = String::from_utf8_lossy(&damaged.stderr);
-    assert_eq!(damaged.status.code(), Some(1), "{told}");
-    assert!(told.contains("journal/999999999-1.damaged") && !told.contains("nothing to set back"), "{told}");
+    let said = String::from_utf8_lossy(&damaged.stderr);
+    assert_eq!(damaged.status.code(), Some(1), "{said}");
+    assert!(said.contains("journal/999999999-1.damaged") && !said.contains("nothing to set back"), "{said}");
     let again = bed.inside(&home, &["tune", "undo"]).output().unwrap();
-    assert!(again.status.success(), "told once: {again:?}");
+    assert!(again.status.success(), "said once: {again:?}");
 }
 
 /// Without root, a plan can be made, and applying it reports what is missing.
@@ -488,13 +488,13 @@ fn without_root() {
         "{seen:?}"
     );
     let applied = as_nobody(&["tune", "apply", "--yes", "--objective", "latency"]).unwrap();
-    let told = String::from_utf8_lossy(&applied.stderr);
-    if told.contains("nothing to change") {
+    let said = String::from_utf8_lossy(&applied.stderr);
+    if said.contains("nothing to change") {
         return not_applicable("this host has nothing to change for latency");
     }
-    assert_eq!(applied.status.code(), Some(1), "{told}");
-    assert!(told.contains("could not be set") && told.contains("(it takes ") && told.contains("root"), "{told}");
-    assert!(told.contains("nothing was changed") || told.contains("set back"), "{told}");
+    assert_eq!(applied.status.code(), Some(1), "{said}");
+    assert!(said.contains("could not be set") && said.contains("(it takes ") && said.contains("root"), "{said}");
+    assert!(said.contains("nothing was changed") || said.contains("set back"), "{said}");
 }
 
 /// Whenever it is killed, the next call leaves the host either as before or as requested.
