@@ -34,7 +34,8 @@ pub use mark::{Check, Compared, Mark, MarkSection, MarkVerdict, Quantity, Than, 
 pub use mlfrr::{FluidTraffic, Mlfrr, Polled, PollingSection};
 pub use roofline::Roofline;
 pub use transfers::{
-    Coalesce, Factor, Feature, Key, Pause, QdiscKind, Setting, TransferFigure, TransferMeasure, Transfers, curve_name,
+    Coalesce, Factor, Feature, Key, Lack, Pause, QdiscKind, Setting, TransferFigure, TransferMeasure, Transfers,
+    curve_name,
 };
 pub use values::{OneOrMore, Rates, Share, Varied};
 

@@ -11,7 +11,7 @@ mod plan;
 mod wire;
 mod workers;
 
-pub use answer::Answer;
+pub use answer::{Answer, has_other_fidelity};
 pub use formulas::{mlfrr, roofline};
 pub use plan::{Changes, Plan};
 pub use wire::measure;

@@ -197,6 +197,7 @@ mod tests {
             answerer: Answerer { engine: EngineKind::Wire, fidelity: None },
             points: 6,
             why: "no kernel | for the guest".to_owned(),
+            other_fidelity: false,
         };
         let all: Vec<NotHad> = (0..72).map(missing).collect();
         let text = NotHad::by_reason(&all);

@@ -3,7 +3,7 @@
 pub(crate) mod stored;
 
 use netcliff_core::experiment::{
-    Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Mark, MarkVerdict, checks, is_called,
+    Answerer, Axes, Axis, BadValue, Check, Compared, Curve, Experiment, Key, Lack, Mark, MarkVerdict, checks, is_called,
 };
 use netcliff_core::{EngineKind, Fidelity, Provenance};
 
@@ -21,6 +21,8 @@ pub struct NotHad {
     pub points: usize,
     /// The reason, a sentence.
     pub why: String,
+    /// True: the model has values of these points with another fidelity.
+    pub other_fidelity: bool,
 }
 
 impl NotHad {
@@ -144,9 +146,8 @@ pub struct Drawing {
     /// Curves of figures other than the drawn one, by key, for marks about those figures. If the experiment draws no
     /// figure, its curves have the key "".
     pub judged: std::collections::BTreeMap<String, Vec<Curve>>,
-    /// Settings that a device does not have or that have no effect there: a sentence each, which begins with the
-    /// setting.
-    pub missing: Vec<String>,
+    /// Settings that a device does not have or that have no effect there, and other results that are missing.
+    pub missing: Vec<Lack>,
     /// Points that were not computed or measured, with the reason.
     pub not_had: Vec<NotHad>,
     /// The limit of each measured value, a phrase each; empty if the limits are not known.
@@ -265,19 +266,19 @@ impl Drawing {
         self.marks.iter().map(|mark| (mark, self.checks(mark))).collect()
     }
 
-    /// Where the fidelity of the model is set, if a point has no value for want of another one.
+    /// Where the fidelity of the model is set, if a point has no value for want of another one. `None` otherwise.
     pub fn fidelity_hint(&self) -> Option<&'static str> {
-        let wants = self.not_had.iter().any(|one| one.why.contains("fidelity "));
+        let wants = self.not_had.iter().any(|one| one.other_fidelity);
         wants.then_some("The experiment file sets the fidelity: fidelity = [\"paper\", \"exact\"] computes both.")
     }
 
     /// Why [`Self::checks`] has no comparison for a mark.
     pub fn not_compared(&self, mark: &Mark) -> String {
-        let setting = |curve: &str| curve.split(' ').next().map(|key| format!("{key}:"));
-        let lacks =
-            mark.curves().filter_map(setting).find_map(|key| self.missing.iter().find(|why| why.starts_with(&key)));
-        if let Some(why) = lacks {
-            return why.clone();
+        // A curve of a setting has its key and its value as the name.
+        let setting = |curve: &str| curve.split(' ').next()?.parse::<Key>().ok();
+        let lacks = |key: Key| self.missing.iter().find(|lack| matches!(lack, Lack::Setting(of, _) if *of == key));
+        if let Some(lack) = mark.curves().filter_map(setting).find_map(lacks) {
+            return lack.to_string();
         }
         let whole = |name: &str| self.curves_for(mark).iter().any(|curve| is_called(&curve.name, name));
         match mark.curves().find(|curve| !whole(curve)) {

@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use netcliff_core::experiment::{Factor, FileError, Setting, TransferMeasure, Transfers};
+use netcliff_core::experiment::{Factor, FileError, Lack, Setting, TransferMeasure, Transfers};
 use netcliff_core::stream::StreamSample;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::device::DeviceError;
@@ -119,16 +119,17 @@ pub fn run(
     factors.iter().flat_map(|factor| &factor.levels).chain(&fixed).try_for_each(check_name)?;
     let (fingerprints, limits) = (place.fingerprints(), place.limits());
     let mut device = Device::of(place)?;
-    let mut not_had: Vec<String> = fingerprints.not_had.clone().into_iter().collect();
+    let mut not_had: Vec<Lack> = fingerprints.not_had.clone().map(Lack::Other).into_iter().collect();
     let fixed = device.kept(fixed, &mut not_had);
     let factors = device.kept_factors(factors, &mut not_had);
     if factors.is_empty() {
-        return Err(TransfersError::NothingLeft(not_had.join("; ")));
+        return Err(TransfersError::NothingLeft(listed(&not_had)));
     }
     let mut configs = configurations(experiment, &factors, &fixed, misplaced)?;
     let unable = |config: &Config| {
         let alone = config.settings.iter().find_map(|setting| place.refuses(setting));
-        alone.map(str::to_owned).or_else(|| impossible(config)).or_else(|| device.impossible(&config.settings))
+        let together = || impossible(config).or_else(|| device.impossible(&config.settings));
+        alone.or_else(|| together().map(Lack::Other))
     };
     configs.retain(|config| match unable(config) {
         Some(why) => {
@@ -140,7 +141,7 @@ pub fn run(
         None => true,
     });
     if configs.is_empty() {
-        return Err(TransfersError::NothingLeft(not_had.join("; ")));
+        return Err(TransfersError::NothingLeft(listed(&not_had)));
     }
     let times = Times {
         repeats: experiment.repeats().map_err(misplaced)?,
@@ -150,7 +151,7 @@ pub fn run(
     };
     if experiment.figure.y == TransferMeasure::LinkShare && configs.iter().all(|config| config.carries_bps().is_none())
     {
-        return Err(TransfersError::NothingLeft(format!("link_share needs a link rate; {}", not_had.join("; "))));
+        return Err(TransfersError::NothingLeft(format!("link_share needs a link rate; {}", listed(&not_had))));
     }
     let mut warnings: BTreeSet<String> = device.left_over().into_iter().collect();
     if let Some(before) = watch.resumed() {
@@ -183,8 +184,13 @@ pub fn run(
         }
         Err(error) => return Err(error),
     }
-    found.not_had.extend(device.notes());
+    found.not_had.extend(device.notes().into_iter().map(Lack::Other));
     Ok(found.report(place, provenance))
+}
+
+/// The reasons in one line.
+fn listed(lacks: &[Lack]) -> String {
+    lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Observer of a run.

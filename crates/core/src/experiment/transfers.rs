@@ -21,7 +21,7 @@ use crate::units;
 
 pub use device::{Coalesce, Feature, Pause};
 pub use measure::TransferMeasure;
-pub use setting::{Key, QdiscKind, Setting};
+pub use setting::{Key, Lack, QdiscKind, Setting};
 
 /// How an experiment of transfers is drawn.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

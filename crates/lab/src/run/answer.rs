@@ -21,6 +21,14 @@ pub enum Answer {
     Failed(String),
 }
 
+/// Whether the model has an outcome of a task's point with another fidelity than the task's. False if the task is not
+/// the model's.
+pub fn has_other_fidelity(task: &Task) -> bool {
+    let own = task.answerer.fidelity.unwrap_or(Fidelity::Exact);
+    let has = |fidelity: Fidelity| fidelity != own && ModelEngine::new(fidelity).supports(&task.point).is_ok();
+    task.answerer.engine == EngineKind::Model && [Fidelity::Exact, Fidelity::Paper].into_iter().any(has)
+}
+
 impl Plan {
     /// Evaluates a task by the model or in simulation. A task for the wire is declined here; see [`super::measure`].
     pub fn answer(&self, task: &Task, provenance: &Provenance) -> Answer {

@@ -19,7 +19,8 @@ pub fn transfers(report: &TransferReport, drawing: &Drawing) -> String {
         (effects(report))
         (configurations(report))
     };
-    let lists = Lists { not_had: &report.not_had, warnings: &report.warnings };
+    let not_had: Vec<String> = report.not_had.iter().map(ToString::to_string).collect();
+    let lists = Lists { not_had: &not_had, warnings: &report.warnings };
     of_file("transfers", drawing, report.partial, &report.asked, &lists, &answers)
 }
 

@@ -25,7 +25,7 @@ pub fn transfers(report: &TransferReport, style: Style) -> String {
     configurations(&mut page, report);
     effects(&mut page, report);
     let cut = report.rows.iter().filter_map(|row| Some(format!("{}: {}", name(report, row), row.cut_short.as_ref()?)));
-    let not_had: Vec<String> = report.not_had.iter().cloned().chain(cut).collect();
+    let not_had: Vec<String> = report.not_had.iter().map(ToString::to_string).chain(cut).collect();
     page.list("NOT MEASURED", &not_had);
     page.list("WARNINGS", &report.warnings);
     page.finish()

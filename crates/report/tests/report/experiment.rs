@@ -62,6 +62,7 @@ fn drawing() -> Drawing {
             answerer: MODEL,
             points: 15,
             why: "this scheme has no Markov chain: use the simulator".to_owned(),
+            other_fidelity: false,
         }],
         asked: vec![("host".to_owned(), "pentium4-2530mhz".to_owned()), ("frames".to_owned(), "64B".to_owned())],
         source: "title = \"x\"\n".to_owned(),

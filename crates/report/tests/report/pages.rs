@@ -95,8 +95,13 @@ pub fn schemes() -> Drawing {
         mark(Some(130e3), None, "switching point", None),
         mark(Some(210e3), Some(170e3), "elsewhere", Some("NAPI polling")),
     ];
-    let not_had =
-        vec![NotHad { curve: "NAPI polling".to_owned(), answerer: model, points: 15, why: "no chain".to_owned() }];
+    let not_had = vec![NotHad {
+        curve: "NAPI polling".to_owned(),
+        answerer: model,
+        points: 15,
+        why: "no chain".to_owned(),
+        other_fidelity: false,
+    }];
     let drawing = drawing("Throughput of five schemes by load", "netcliff run fig-7a", axes, curves.collect());
     Drawing { marks, not_had, ..drawing }
 }

@@ -1,6 +1,6 @@
 //! What an experiment changes besides the transfer: the testbed's link, the devices of two hosts, or nothing.
 
-use netcliff_core::experiment::{Factor, Setting};
+use netcliff_core::experiment::{Factor, Lack, Setting};
 
 use super::TransfersError;
 use super::hosts::Hosts;
@@ -33,7 +33,7 @@ impl<'a> Device<'a> {
     }
 
     /// Why a setting is not available here. `None` if it is available.
-    fn refusal(&self, setting: &Setting) -> Option<String> {
+    fn refusal(&self, setting: &Setting) -> Option<Lack> {
         match self {
             _ if !setting.key().is_device() => None,
             Self::Link(link) => link.refusal(setting),
@@ -50,7 +50,7 @@ impl<'a> Device<'a> {
     }
 
     /// The settings that are available. Adds the reason for each of the others to `not_had`.
-    pub fn kept(&self, settings: Vec<Setting>, not_had: &mut Vec<String>) -> Vec<Setting> {
+    pub fn kept(&self, settings: Vec<Setting>, not_had: &mut Vec<Lack>) -> Vec<Setting> {
         let keep = |setting: &Setting| match self.refusal(setting) {
             Some(why) => {
                 not_had.push(why);
@@ -62,7 +62,7 @@ impl<'a> Device<'a> {
     }
 
     /// The factors with at least one available level, each with its available levels.
-    pub fn kept_factors(&self, factors: Vec<Factor>, not_had: &mut Vec<String>) -> Vec<Factor> {
+    pub fn kept_factors(&self, factors: Vec<Factor>, not_had: &mut Vec<Lack>) -> Vec<Factor> {
         let mut kept = Vec::new();
         for Factor { key, levels } in factors {
             let mut why = Vec::new();

@@ -7,7 +7,7 @@ mod wanted;
 
 use std::collections::BTreeSet;
 
-use netcliff_core::experiment::Setting;
+use netcliff_core::experiment::{Lack, Setting};
 use netcliff_host::device::{DeviceError, DeviceHold, DeviceState};
 use netcliff_host::journal::StateDir;
 use netcliff_host::testbed::vm::{Model, Wire};
@@ -73,7 +73,7 @@ impl<'a> Hosts<'a> {
     }
 
     /// Why a setting of a device is not available. `None` if it is available.
-    pub fn refusal(&self, setting: &Setting) -> Option<String> {
+    pub fn refusal(&self, setting: &Setting) -> Option<Lack> {
         self.ends().refusal(setting)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use netcliff_core::experiment::{Feature, Key, QdiscKind, Setting};
+use netcliff_core::experiment::{Feature, Key, Lack, QdiscKind, Setting};
 use netcliff_host::testbed::netns::{IPV6_MIN_MTU, Side, Testbed};
 use netcliff_host::testbed::sysctl::{Held, SysctlOverrides, sysctl_path};
 
@@ -64,40 +64,41 @@ impl<'a> Link<'a> {
     }
 
     /// Why a setting is not available here. `None` if it is available.
-    pub fn refusal(&self, setting: &Setting) -> Option<String> {
+    pub fn refusal(&self, setting: &Setting) -> Option<Lack> {
         let key = setting.key();
+        let lacks = |why: &str| Some(Lack::Setting(key, why.to_owned()));
         if self.testbed.is_none() {
-            return Some(format!("{key}: {}", self.unchanged));
+            return lacks(self.unchanged);
         }
         match setting {
             Setting::Feature(feature, _)
                 if self.names(*feature, 0).is_empty() || self.names(*feature, 1).is_empty() =>
             {
-                Some(format!("{key}: veth does not have it"))
+                lacks("veth does not have it")
             }
             Setting::Mtu(mtu) if *mtu < IPV6_MIN_MTU && self.testbed.is_some_and(|testbed| testbed.options().ipv6) => {
-                Some(format!(
+                Some(Lack::Other(format!(
                     "{key} {mtu}: IPv6 needs {IPV6_MIN_MTU} at least, and below it the kernel takes it off the device"
-                ))
+                )))
             }
-            Setting::Coalesce(..) => Some(format!("{key}: a veth raises no interrupts that could be delayed")),
+            Setting::Coalesce(..) => lacks("a veth raises no interrupts that could be delayed"),
             // A veth passes packets on with a checksum that their sender declared valid, so the receiver has none to
             // verify.
             Setting::Feature(Feature::RxChecksum, _) => {
-                Some(format!("{key}: it cannot act on a veth, which hands over what its sender already vouched for"))
+                lacks("it cannot act on a veth, which hands over what its sender already vouched for")
             }
             Setting::Qdisc(kind, length) => {
                 let (testbed, named) = (self.testbed?, kind.kernel_name().map(|kind| (kind, *length)));
                 let tried = named.map(|named| testbed.set_qdisc(Side::Sender, Some(named)));
                 let error = tried?.and_then(|()| testbed.set_qdisc(Side::Sender, None)).err()?;
-                Some(format!("{key} {setting}: this kernel does not take it ({error})"))
+                Some(Lack::Other(format!("{key} {setting}: this kernel does not take it ({error})")))
             }
             Setting::Backlog(_) if !writable(BACKLOG) => {
-                Some(format!("{key}: {BACKLOG} is the whole host's; it needs root, which may write it"))
+                lacks(&format!("{BACKLOG} is the whole host's; it needs root, which may write it"))
             }
-            Setting::Pause(..) => Some(format!(
-                "{key}: a veth has no line on which pause frames could be sent: it needs two hosts (--to or --ssh with --if)"
-            )),
+            Setting::Pause(..) => lacks(
+                "a veth has no line on which pause frames could be sent: it needs two hosts (--to or --ssh with --if)",
+            ),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bulk::{Channel, Direction, Settings};
-use netcliff_core::experiment::Setting;
+use netcliff_core::experiment::{Key, Lack, Setting};
 use netcliff_core::stream::StreamReport;
 use netcliff_host::testbed::netns::{Side, Testbed};
 use netcliff_packets::WireError;
@@ -123,14 +123,15 @@ impl<'a> Place<'a> {
     }
 
     /// Why a setting of the transfer is not available between these ends. `None` if it is available.
-    pub(super) fn refuses(&self, setting: &Setting) -> Option<&'static str> {
+    pub(super) fn refuses(&self, setting: &Setting) -> Option<Lack> {
         let Setting::Ipv6(ipv6) = setting else { return None };
         match self {
             Self::Testbed(rig) if rig.ends(*ipv6).is_some() => None,
-            Self::Testbed(_) => Some("ip 6: the testbed was made without IPv6"),
+            Self::Testbed(_) => Some(Lack::Other("ip 6: the testbed was made without IPv6".to_owned())),
             Self::Agent { address, .. } if address.is_ipv6() == *ipv6 => None,
             Self::Agent { .. } => {
-                Some("ip: the address of the agent (--to) is of the other version, for the whole run")
+                let why = "the address of the agent (--to) is of the other version, for the whole run";
+                Some(Lack::Setting(Key::Ip, why.to_owned()))
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use netcliff_core::experiment::{Answerer, Curve, Dot, Factor, Key, Setting, TransferMeasure, Transfers, curve_name};
+use netcliff_core::experiment::{
+    Answerer, Curve, Dot, Factor, Key, Lack, Setting, TransferMeasure, Transfers, curve_name,
+};
 use netcliff_core::repeats::{Known, Repeats};
 use netcliff_core::stream::{StreamSample, StreamWarning, datagram_frames, payload_share};
 use netcliff_core::{EngineKind, Figure, Fingerprint, Provenance};
@@ -141,7 +143,8 @@ pub struct TransferReport {
     /// Effect of each level on the main figures, relative to the factor's first level.
     pub effects: Vec<Effect>,
     /// Requested figures that are missing, with the reason.
-    pub not_had: Vec<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+    pub not_had: Vec<Lack>,
     /// Warnings: conditions that make the figures less certain.
     pub warnings: Vec<String>,
     /// Facts of this host that explain a difference to another run.
@@ -162,7 +165,7 @@ pub(super) struct Found<'a> {
     pub factors: Vec<Factor>,
     pub fixed: Vec<Setting>,
     pub configs: Vec<Config>,
-    pub not_had: Vec<String>,
+    pub not_had: Vec<Lack>,
     /// The congestion control in force in the latest transfer.
     pub congestion: Option<String>,
     /// What limits all results.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use netcliff_core::Provenance;
 use netcliff_core::cpus::CpuRow;
-use netcliff_core::experiment::{Factor, TransferMeasure};
+use netcliff_core::experiment::{Factor, Lack, TransferMeasure};
 use netcliff_core::math::SplitMix64;
 use netcliff_core::repeats::Repeats;
 use netcliff_core::stream::{Spread, StreamRow, StreamSample};
@@ -56,7 +56,8 @@ pub(super) fn rounds(
             }
             // The agent is gone, so do not change this host's device any more.
             if place.far_is_gone() {
-                found.not_had.push(format!("what was left in round {}: the agent is gone", round + 1));
+                let why = format!("what was left in round {}: the agent is gone", round + 1);
+                found.not_had.push(Lack::Other(why));
                 return first_error;
             }
             let config = &mut found.configs[at];

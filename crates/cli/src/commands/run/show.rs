@@ -2,6 +2,7 @@
 
 use netcliff_core::experiment::{Experiment, Task};
 use netcliff_core::units;
+use netcliff_lab::run::has_other_fidelity;
 use netcliff_report as report;
 use netcliff_report::drawing::{Drawing, NotHad};
 use netcliff_sim::Effort;
@@ -61,11 +62,18 @@ fn not_had(run: &Run<'_>) -> Vec<NotHad> {
     for (index, (why, failed)) in &run.passed_over {
         let task = &run.plan.tasks[*index];
         let why = if *failed { format!("failed: {why}") } else { why.clone() };
+        let other_fidelity = !failed && has_other_fidelity(task);
         let same =
             |group: &&mut NotHad| group.curve == task.curve && group.answerer == task.answerer && group.why == why;
         match groups.iter_mut().find(same) {
-            Some(group) => group.points += 1,
-            None => groups.push(NotHad { curve: task.curve.clone(), answerer: task.answerer, points: 1, why }),
+            Some(group) => {
+                group.points += 1;
+                group.other_fidelity |= other_fidelity;
+            }
+            None => {
+                let (curve, answerer) = (task.curve.clone(), task.answerer);
+                groups.push(NotHad { curve, answerer, points: 1, why, other_fidelity });
+            }
         }
     }
     groups

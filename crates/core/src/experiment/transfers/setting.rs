@@ -1,5 +1,7 @@
 //! Settings of a transfer and of the device below it, by their keys in experiment files.
 
+use serde::{Deserialize, Serialize};
+
 use super::device::{Coalesce, Feature, Pause};
 use crate::error::ParseError;
 use crate::outcome::Dimension;
@@ -303,6 +305,39 @@ impl std::fmt::Display for Key {
 }
 
 crate::units::serde_as_text!(Key);
+
+/// A requested setting or figure that is missing, with the reason. In JSON it is a sentence; what is read from JSON has
+/// its setting again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Lack {
+    /// No value of this setting is available, for this reason.
+    Setting(Key, String),
+    /// Anything else, as a sentence.
+    Other(String),
+}
+
+impl std::fmt::Display for Lack {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Setting(key, why) => write!(out, "{key}: {why}"),
+            Self::Other(sentence) => out.write_str(sentence),
+        }
+    }
+}
+
+impl From<String> for Lack {
+    fn from(sentence: String) -> Self {
+        let of_setting = |(key, why): (&str, &str)| Some(Self::Setting(key.parse().ok()?, why.to_owned()));
+        sentence.split_once(": ").and_then(of_setting).unwrap_or(Self::Other(sentence))
+    }
+}
+
+impl From<Lack> for String {
+    fn from(lack: Lack) -> Self {
+        lack.to_string()
+    }
+}
 
 /// A setting and its value.
 #[derive(Debug, Clone, PartialEq)]

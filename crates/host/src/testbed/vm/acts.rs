@@ -1,6 +1,6 @@
 //! Settings that a driver accepts and QEMU's device ignores: measuring such a setting would compare two equal devices.
 
-use netcliff_core::experiment::{Coalesce, Feature, Setting};
+use netcliff_core::experiment::{Coalesce, Feature, Lack, Setting};
 
 use super::Model;
 
@@ -9,16 +9,21 @@ use super::Model;
 const LEAST_GAP_US: u32 = 128;
 
 /// Why a setting has no effect on this NIC of a guest, although its driver accepts it; `None` if it has an effect.
-pub fn without_effect(model: Model, setting: &Setting) -> Option<String> {
+pub fn without_effect(model: Model, setting: &Setting) -> Option<Lack> {
     let key = setting.key();
     match (setting, model) {
-        (Setting::Coalesce(Coalesce::RxUsecs, us @ 1..=LEAST_GAP_US), Model::E1000 | Model::E1000e) => Some(format!(
-            "{key} {us}: QEMU's {model} leaves {LEAST_GAP_US} us between two interrupts whatever is set, so that this is as 0; a \
-             longer delay acts"
-        )),
-        (Setting::Pause(..), _) => Some(format!("{key}: QEMU's devices neither send pause frames nor heed them")),
+        (Setting::Coalesce(Coalesce::RxUsecs, us @ 1..=LEAST_GAP_US), Model::E1000 | Model::E1000e) => {
+            Some(Lack::Other(format!(
+                "{key} {us}: QEMU's {model} leaves {LEAST_GAP_US} us between two interrupts whatever is set, so that this is as 0; a \
+                 longer delay acts"
+            )))
+        }
+        (Setting::Pause(..), _) => {
+            Some(Lack::Setting(key, "QEMU's devices neither send pause frames nor heed them".to_owned()))
+        }
         (Setting::Feature(Feature::Lro, _), Model::E1000 | Model::E1000e | Model::Igb) => {
-            Some(format!("{key}: the driver {model} has none; vm:vmxnet3 and vm:virtio-net have it"))
+            let why = format!("the driver {model} has none; vm:vmxnet3 and vm:virtio-net have it");
+            Some(Lack::Setting(key, why))
         }
         _ => None,
     }
@@ -30,7 +35,8 @@ mod tests {
     use netcliff_core::experiment::Key;
 
     fn why(model: Model, key: &str, value: &str) -> Option<String> {
-        without_effect(model, &key.parse::<Key>().expect("a key").parse(value).expect("a value"))
+        let setting = key.parse::<Key>().expect("a key").parse(value).expect("a value");
+        without_effect(model, &setting).map(String::from)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which settings the devices of two hosts do not support. Pure functions of the devices' states.
 
-use netcliff_core::experiment::Setting;
+use netcliff_core::experiment::{Lack, Setting};
 use netcliff_host::device::{DeviceState, MTU_BYTES};
 use netcliff_host::nic::link::LinkMode;
 use netcliff_host::testbed::vm::{Model, without_effect};
@@ -17,11 +17,11 @@ pub(super) struct Ends<'a> {
 
 impl Ends<'_> {
     /// Why a setting of a device is not available. `None` if it is available.
-    pub fn refusal(&self, setting: &Setting) -> Option<String> {
+    pub fn refusal(&self, setting: &Setting) -> Option<Lack> {
         let key = setting.key();
         let lacking = |has: &dyn Fn(&DeviceState) -> bool| {
             let lacks = self.devices.iter().find(|(_, found)| !has(found))?;
-            Some(format!("{key}: {} does not have it", lacks.0))
+            Some(Lack::Setting(key, format!("{} does not have it", lacks.0)))
         };
         let refused = match setting {
             Setting::Feature(feature, _) => lacking(&|found| !names(*feature, found).is_empty()),
@@ -29,7 +29,7 @@ impl Ends<'_> {
             Setting::Pause(what, _) => lacking(&|found| found.pause.contains_key(what.kernel_name())),
             Setting::Mtu(mtu) if !MTU_BYTES.contains(mtu) => {
                 let (least, most) = (MTU_BYTES.start(), MTU_BYTES.end());
-                Some(format!("{key} {mtu}: on a host's device {least} to {most} bytes are set"))
+                Some(Lack::Other(format!("{key} {mtu}: on a host's device {least} to {most} bytes are set")))
             }
             Setting::Mtu(_) => lacking(&|found| found.mtu_bytes.is_some()),
             Setting::Rate(None) | Setting::HalfDuplex(false) => None,
@@ -37,17 +37,17 @@ impl Ends<'_> {
             Setting::Rate(Some(_)) | Setting::HalfDuplex(true) if self.guest.is_some() => None,
             Setting::Rate(Some(bps)) => self.lacking_link(setting, |mode| f64::from(mode.speed_mbps) * 1e6 == *bps),
             Setting::HalfDuplex(true) => self.lacking_link(setting, |mode| mode.half_duplex),
-            _ => Some(format!("{key}: it needs the testbed netns (without --to and --ssh)")),
+            _ => Some(Lack::Setting(key, "it needs the testbed netns (without --to and --ssh)".to_owned())),
         };
         refused.or_else(|| without_effect(self.guest?, setting))
     }
 
     /// Why no link mode of some device fulfils `is_it`. `None` if each device has such a mode.
-    fn lacking_link(&self, setting: &Setting, is_it: impl Fn(&LinkMode) -> bool) -> Option<String> {
+    fn lacking_link(&self, setting: &Setting, is_it: impl Fn(&LinkMode) -> bool) -> Option<Lack> {
         let (name, found) = self.devices.iter().find(|(_, found)| !found.link_modes.iter().any(&is_it))?;
         let modes = found.link_modes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let has = if modes.is_empty() { "the driver names no speeds to choose from" } else { &modes };
-        Some(format!("{} {setting}: {name} does not have it ({has})", setting.key()))
+        Some(Lack::Other(format!("{} {setting}: {name} does not have it ({has})", setting.key())))
     }
 
     /// Why these settings are not available together, such as a rate in half duplex. `None` if they are.
@@ -88,7 +88,7 @@ mod tests {
     fn refusal(guest: Option<Model>, key: &str, value: &str) -> Option<String> {
         let found = found();
         let ends = Ends { devices: vec![("e1000e, eth0 of the guest".to_owned(), &found)], guest };
-        ends.refusal(&key.parse::<Key>().expect("a key").parse(value).expect("a value"))
+        ends.refusal(&key.parse::<Key>().expect("a key").parse(value).expect("a value")).map(String::from)
     }
 
     #[test]
