@@ -1,5 +1,7 @@
 //! [`Headroom`]: how close a host's present load is to its cliff, which `netcliff find` measured.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
@@ -91,6 +93,49 @@ pub struct QueueHeadroom {
     pub dropped_per_s: Option<f64>,
 }
 
+/// Source of costs and of a cliff. In JSON it is its name in messages, such as `find run 3`; what is read from JSON has
+/// its kind again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum CliffSource {
+    /// A `find` run of the store, by its number.
+    Find(i64),
+    /// A `learn` run of the store, by its number.
+    Learn(i64),
+    /// A file, a preset or a short watch, by its name.
+    Named(String),
+}
+
+impl Default for CliffSource {
+    fn default() -> Self {
+        Self::Named(String::new())
+    }
+}
+
+impl fmt::Display for CliffSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Find(run) => write!(f, "find run {run}"),
+            Self::Learn(run) => write!(f, "learn run {run}"),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+impl From<String> for CliffSource {
+    fn from(name: String) -> Self {
+        let run = |before: &str| name.strip_prefix(before)?.parse::<i64>().ok();
+        let source = run("find run ").map(Self::Find).or_else(|| run("learn run ").map(Self::Learn));
+        source.unwrap_or(Self::Named(name))
+    }
+}
+
+impl From<CliffSource> for String {
+    fn from(source: CliffSource) -> Self {
+        source.to_string()
+    }
+}
+
 /// Load of a host relative to its calibrated cliff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -103,7 +148,8 @@ pub struct Headroom {
     pub run: Option<i64>,
     /// Source of the cliff: `find run 3`, a file or a preset.
     #[serde(default)]
-    pub cliff_of: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub cliff_of: CliffSource,
     /// Why the newest run was not used; absent: it was used, or the user named a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cliff_why: Option<String>,
@@ -163,5 +209,19 @@ impl Headroom {
     pub fn nearest_bound(&self) -> Option<&Bound> {
         let of_cpus = self.cpus.iter().map(|cpu| cpu.share).fold(0.0, f64::max);
         self.bounds.first().filter(|bound| bound.share() > 0.0 && bound.share() >= of_cpus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_read_from_its_name() {
+        for source in [CliffSource::Find(3), CliffSource::Learn(4), CliffSource::Named("find.json".into())] {
+            let json = serde_json::to_string(&source).unwrap();
+            assert_eq!(json, format!("\"{source}\""));
+            assert_eq!(serde_json::from_str::<CliffSource>(&json).unwrap(), source);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! [`Learned`]: result of `netcliff learn`, which observes a host under its normal traffic: costs, arrivals, and which
 //! part overloads first.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineKind;
@@ -58,7 +60,54 @@ pub struct LearnedPart {
     pub costs: Vec<Cost>,
     /// Why the part has no cliff, or how reliable its cliff is, one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub why: Option<PartLimit>,
+}
+
+/// Words of [`PartLimit::TooFew`], by which its sentence is read from JSON.
+const TOO_FEW: &str = "too few";
+
+/// Why a part has no cliff, or how reliable its cliff is, a sentence without the full stop. In JSON it is the sentence
+/// alone; what is read from JSON has its kind again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum PartLimit {
+    /// The part had too few packets or slices for an estimate. Its sentence contains `too few`.
+    TooFew(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl PartLimit {
+    /// A CPU with this packet rate (packets/s) had too few packets.
+    pub fn few_packets(packets_per_s: f64) -> Self {
+        Self::TooFew(format!("only {packets_per_s:.1} packets/s came: {TOO_FEW} to say what one costs"))
+    }
+
+    /// A thread had too few slices or packets.
+    pub fn few_slices() -> Self {
+        Self::TooFew(format!("{TOO_FEW} slices or packets"))
+    }
+}
+
+impl fmt::Display for PartLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::TooFew(sentence) | Self::Other(sentence)) = self;
+        f.write_str(sentence)
+    }
+}
+
+impl From<String> for PartLimit {
+    fn from(sentence: String) -> Self {
+        if sentence.contains(TOO_FEW) { Self::TooFew(sentence) } else { Self::Other(sentence) }
+    }
+}
+
+impl From<PartLimit> for String {
+    fn from(limit: PartLimit) -> Self {
+        let (PartLimit::TooFew(sentence) | PartLimit::Other(sentence)) = limit;
+        sentence
+    }
 }
 
 /// The index of dispersion for counts at one time scale: variance divided by mean of the number of packets in intervals
@@ -337,6 +386,9 @@ mod tests {
         let protocol = finding.cpu_at_cliff.model.and_then(|shares| shares.protocol).expect("of the CPU");
         assert!((protocol.value - 0.8).abs() < 1e-12);
         assert!(Learned { calibration: None, ..learned.clone() }.finding().is_none());
+        let parts = [Some(PartLimit::few_slices()), Some(PartLimit::Other("bursts".into()))]
+            .map(|why| LearnedPart { why, ..learned.parts[0].clone() });
+        let learned = Learned { parts: parts.to_vec(), ..learned };
         let text = serde_json::to_string(&learned).unwrap();
         assert_eq!(serde_json::from_str::<Learned>(&text).unwrap(), learned);
     }

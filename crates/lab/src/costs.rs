@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use netcliff_core::experiment::FileError;
 use netcliff_core::finding::{Calibration, Setup};
+use netcliff_core::headroom::CliffSource;
 use netcliff_core::{EngineKind, Figure, Finding, Host, Latency, Learned, Napi, Scheme, Service, Traffic, units};
 use netcliff_host::inventory::Inventory;
 use netcliff_model::ModelEngine;
@@ -29,8 +30,6 @@ const LAST_LEARN: &str = "last-learn";
 /// Prefixes of `--host` for a run of the store.
 const FIND: &str = "find:";
 const LEARN: &str = "learn:";
-/// Name of a `learn` run in messages.
-const LEARN_RUN: &str = "learn run";
 /// Loads near the cliff at which packets per interrupt are taken, as shares of the cliff.
 const NEAR_CLIFF: std::ops::RangeInclusive<f64> = 0.89..=1.11;
 
@@ -41,7 +40,7 @@ pub struct Found {
     /// Number of the run in the store. `None` if it is in a file, or a preset.
     pub run: Option<i64>,
     /// Name in messages, such as `find run 3` or `my.json`.
-    pub name: String,
+    pub name: CliffSource,
     /// Why this run was chosen and not the newest. `None` if it is the newest, or if the user named it.
     pub why: Option<String>,
     /// Costs of the host.
@@ -61,11 +60,11 @@ pub struct Found {
 impl Found {
     /// The results of a run in the store. `None` if it has no calibration.
     fn of_run(run: i64, finding: &Finding) -> Option<Self> {
-        Some(Self { run: Some(run), ..Self::of(format!("find run {run}"), finding)? })
+        Some(Self { run: Some(run), ..Self::of(CliffSource::Find(run), finding)? })
     }
 
     /// The results of a `learn`. `None` if it has no costs.
-    pub fn of_learned(run: Option<i64>, name: String, learned: &Learned) -> Option<Self> {
+    pub fn of_learned(run: Option<i64>, name: CliffSource, learned: &Learned) -> Option<Self> {
         Some(Self { run, ..Self::of(name, &learned.finding()?)? })
     }
 
@@ -75,16 +74,11 @@ impl Found {
             return Ok(Self::of_run(run, &finding));
         }
         let learned = store.document(run)?.and_then(|document| serde_json::from_value::<Learned>(document).ok());
-        Ok(learned.and_then(|learned| Self::of_learned(Some(run), format!("{LEARN_RUN} {run}"), &learned)))
-    }
-
-    /// Whether `learn` measured the costs.
-    pub fn is_learned(&self) -> bool {
-        self.name.starts_with(LEARN_RUN)
+        Ok(learned.and_then(|learned| Self::of_learned(Some(run), CliffSource::Learn(run), &learned)))
     }
 
     /// The results of a finding, with this name in messages. `None` if it has no calibration.
-    fn of(name: String, finding: &Finding) -> Option<Self> {
+    fn of(name: CliffSource, finding: &Finding) -> Option<Self> {
         let cliff_pps = finding.cliff_pps.wire;
         Some(Self {
             run: None,
@@ -126,7 +120,7 @@ impl Found {
         let cliff = netcliff_model::cliff(&engine.without_quantiles(), &host, &scheme, &traffic, finding.loss_target)
             .map_err(|error| format!("the model finds no cliff of it: {error}"))?;
         finding.cliff_pps.model = Some(Figure::exact(cliff.pps));
-        Self::of(name.to_owned(), &finding).ok_or_else(|| "it has no costs".to_owned())
+        Self::of(CliffSource::Named(name.to_owned()), &finding).ok_or_else(|| "it has no costs".to_owned())
     }
 
     /// Distribution of the times of packets, polls and interrupts with which the run itself was simulated; `None` if the
@@ -190,7 +184,8 @@ pub fn cliff_of(
         && number_of(name).is_none()
         && let Some(finding) = inputs::finding(name)
     {
-        return Found::of(name.to_owned(), &finding).ok_or_else(|| format!("--host {name}: that run has no costs"));
+        let found = Found::of(CliffSource::Named(name.to_owned()), &finding);
+        return found.ok_or_else(|| format!("--host {name}: that run has no costs"));
     }
     let costs = named(Some(name), store).map_err(|error| format!("--host {error}"))?;
     match costs.origin {
@@ -333,7 +328,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Named(name) => f.write_str(name),
             Self::Found(found) => {
-                f.write_str(&found.name)?;
+                write!(f, "{}", found.name)?;
                 if let Some(cliff) = found.cliff_pps {
                     let cliff_pps = units::print_pps((cliff.value / 1e3).round() * 1e3);
                     write!(f, ", whose measured cliff is {cliff_pps}")?;
@@ -384,10 +379,13 @@ pub fn named(
         }
         Some(name) => match number_of(name) {
             Some(number) => found(name, store().and_then(|store| run(&store, number))),
-            None => match inputs::finding(name).and_then(|finding| Found::of(name.to_owned(), &finding)) {
-                Some(found) => Ok(found.into()),
-                None => Ok(Costs { host: inputs::host(name)?, origin: Origin::Named(name.to_owned()) }),
-            },
+            None => {
+                let of = |finding: Finding| Found::of(CliffSource::Named(name.to_owned()), &finding);
+                match inputs::finding(name).and_then(of) {
+                    Some(found) => Ok(found.into()),
+                    None => Ok(Costs { host: inputs::host(name)?, origin: Origin::Named(name.to_owned()) }),
+                }
+            }
         },
     }
 }

@@ -1,7 +1,7 @@
 //! Converts observations to a [`Learned`]: [`learned`].
 
 use netcliff_core::finding::{Calibration, Cost, FigurePath, HostSummary, Missing};
-use netcliff_core::learned::{Learned, LearnedPart, LearnedTraffic, PartKind, Watched};
+use netcliff_core::learned::{Learned, LearnedPart, LearnedTraffic, PartKind, PartLimit, Watched};
 use netcliff_core::units::{print_pps, three_digits};
 use netcliff_core::{Figure, FrameSizes, Host, Load, Napi, Provenance, Scheme, Traffic, written};
 use netcliff_find::{cpu_name, kernel_name};
@@ -310,14 +310,16 @@ impl<'a> OwnCpu<'a> {
         }
     }
 
-    /// Computes the CPU's cliff, and the costs from which it follows; the error is the reason why not, as a sentence.
-    fn cliff(&self, watch: &Watch, scheme: &Scheme, room: Room, loss: f64) -> Result<(CpuCliff, Fitted), String> {
+    /// Computes the CPU's cliff, and the costs from which it follows; the error is the reason why not.
+    fn cliff(&self, watch: &Watch, scheme: &Scheme, room: Room, loss: f64) -> Result<(CpuCliff, Fitted), PartLimit> {
         if self.packets_per_s < LEAST_PPS {
-            return Err(format!("only {:.1} packets/s came: too few to say what one costs", self.packets_per_s));
+            return Err(PartLimit::few_packets(self.packets_per_s));
         }
         let fitted = fit(&self.pieces, SEED ^ u64::from(self.cpu)).ok_or_else(|| {
             let usable = self.pieces.len();
-            format!("{usable} slices are usable: at least {FEWEST} with packets are needed, so watch longer")
+            PartLimit::Other(format!(
+                "{usable} slices are usable: at least {FEWEST} with packets are needed, so watch longer"
+            ))
         })?;
         let runs = watch.fine.iter().map(Vec::as_slice).chain([watch.counts.as_slice()]);
         let runs: Vec<&[Count]> = runs.filter(|run| !run.is_empty()).collect();
@@ -330,7 +332,8 @@ impl<'a> OwnCpu<'a> {
         let backlog = matches!(scheme, Scheme::Napi(napi) if napi.backlog);
         let plain = Scheme::Napi(Napi { backlog, ..Napi::default() });
         let cliff = cliff::of_cpu(&fitted, scheme, room, comes, loss)
-            .or_else(|_| cliff::of_cpu(&fitted, &plain, room, comes, loss))?;
+            .or_else(|_| cliff::of_cpu(&fitted, &plain, room, comes, loss))
+            .map_err(PartLimit::Other)?;
         Ok((cliff, fitted))
     }
 
@@ -377,13 +380,14 @@ impl Conclusions {
             _ if own.is_full() => {
                 let pps = own.packets_per_s;
                 at_cliff(&mut part, Figure::between(pps, 0.5 * pps, 1.1 * pps, CONFIDENCE));
-                part.why = Some("it was fully busy in most slices: it is at its cliff or beyond. Learn from a quieter time what a packet costs".to_owned());
+                let why = "it was fully busy in most slices: it is at its cliff or beyond. Learn from a quieter time what a packet costs";
+                part.why = Some(PartLimit::Other(why.to_owned()));
             }
             Ok((cliff, fitted)) => {
                 at_cliff(&mut part, cliff.cliff_pps);
                 part.fixed = fitted.costs.fixed;
                 part.costs = costs(&fitted, method);
-                part.why = cliff.why;
+                part.why = cliff.why.map(PartLimit::Other);
                 self.doubt(cpu, &fitted);
                 host = Some(cliff.host);
             }
@@ -437,8 +441,8 @@ impl Conclusions {
             let name =
                 programs.iter().find(|program| program.pid == pid).map_or_else(|| format!("pid {pid}"), Program::title);
             let cliff = fit(&pieces, SEED ^ u64::from(tid))
-                .ok_or_else(|| "too few slices or packets".to_owned())
-                .and_then(|fitted| Ok((cliff::of_thread(&fitted, all)?, fitted)));
+                .ok_or_else(PartLimit::few_slices)
+                .and_then(|fitted| Ok((cliff::of_thread(&fitted, all).map_err(PartLimit::Other)?, fitted)));
             let (cliff_pps, fixed, why) = match cliff {
                 Ok((cliff, fitted)) => (Some(cliff), fitted.costs.fixed, None),
                 Err(why) => (None, 0.0, Some(why)),
@@ -488,10 +492,10 @@ impl Conclusions {
                 program: 0.0,
                 fixed: 0.0,
                 costs: Vec::new(),
-                why: Some(format!(
+                why: Some(PartLimit::Other(format!(
                     "the program stops reading for up to {:.1} ms at a time, about every {:.1} s (seen in {seen} of {looks} looks at its socket): packets that arrive in that time must fit into the socket buffer. Look for a lock, a garbage collection or a disk in its way, or raise its receive buffer (SO_RCVBUF)",
                     1e3 * pausing.longest_s, pausing.every_s
-                )),
+                ))),
             });
         }
     }
@@ -516,7 +520,8 @@ impl Conclusions {
             );
             self.lacks(&name, format!("{name} has no cliff: {why}."));
             let part = &mut self.parts[at];
-            (part.cliff_pps, part.share, part.share_highest, part.why) = (None, None, None, Some(why));
+            (part.cliff_pps, part.share, part.share_highest, part.why) =
+                (None, None, None, Some(PartLimit::Other(why)));
         }
     }
 

@@ -282,7 +282,7 @@ fn a_cpu_without_time_left_is_at_its_cliff() {
     let result = learnt(&watch);
     let part = &result.parts[0];
     assert_eq!(part.share.expect("a cliff").value, 1.0);
-    assert!(part.why.as_ref().is_some_and(|why| why.contains("fully busy")), "{part:?}");
+    assert!(part.why.as_ref().is_some_and(|why| why.to_string().contains("fully busy")), "{part:?}");
     assert!(result.calibration.is_none(), "costs there are not those below the cliff");
 }
 
@@ -311,7 +311,7 @@ fn a_program_that_pauses_is_found_and_named() {
     assert_eq!((first.kind, first.name.as_str()), (PartKind::Socket, "udp 10.0.0.1:53"));
     let cliff = first.cliff_pps.expect("it overflows");
     assert!(cliff.covers(277.0 / 5e-3) && (cliff.value / 55.4e3 - 1.0).abs() < 0.15, "{cliff:?}");
-    let why = first.why.as_deref().expect("why");
+    let why = first.why.as_ref().expect("why").to_string();
     assert!(why.contains("stops reading for up to 5.") || why.contains("stops reading for up to 4.9"), "{why}");
     assert!(why.contains("about every 1.") || why.contains("about every 0.9"), "{why}");
     assert!(rest.iter().all(|part| part.kind != PartKind::Socket), "a socket that is read at once is no part");

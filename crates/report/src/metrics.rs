@@ -277,7 +277,7 @@ fn cliff(text: &mut Text, headroom: &Headroom) {
     text.family("netcliff_cliff_calibrated_timestamp_seconds", Kind::Gauge, help, date);
     let labels = vec![
         ("engine", headroom.engine.name().to_owned()),
-        ("calibration", headroom.cliff_of.clone()),
+        ("calibration", headroom.cliff_of.to_string()),
         ("why", headroom.cliff_why.clone().unwrap_or_default()),
     ];
     let help = "Which calibration the cliff is of, which engine answered for it (wire: measured), and why it is not the newest.";

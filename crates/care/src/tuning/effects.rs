@@ -28,10 +28,10 @@ const FRAME_BYTES: f64 = 64.0;
 /// Sets the predicted effect of each step on `host`, from the calibrated costs. Does not change effects that the plan
 /// states itself.
 pub fn effects(plan: &mut Plan, host: &Inspection, found: &Found) {
-    let run = &found.name;
+    let run = found.name.to_string();
     let costs = costs(&found.calibration);
     let packets_per_interrupt = found.packets_per_interrupt().unwrap_or(f64::INFINITY);
-    let known = Known { host, steps: &plan.steps, costs, packets_per_interrupt, run };
+    let known = Known { host, steps: &plan.steps, costs, packets_per_interrupt, run: &run };
     let effects: Vec<String> = plan.steps.iter().map(|step| known.effect(step)).collect();
     for (step, effect) in plan.steps.iter_mut().zip(effects) {
         step.proposal.effect.get_or_insert(effect);

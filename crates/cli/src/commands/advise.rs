@@ -126,7 +126,7 @@ fn questions(
     }
     let costs = costs(args.host.as_deref(), &args.set, store, !args.json)?;
     let from = match &costs.origin {
-        Origin::Found(found) if args.set.is_empty() => Some(found.name.clone()),
+        Origin::Found(found) if args.set.is_empty() => Some(found.name.to_string()),
         Origin::Found(found) => Some(format!("{}, with {}", found.name, args.set.join(", "))),
         Origin::Named(_) | Origin::Preset(_) => None,
     };

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use netcliff_core::Learned;
+use netcliff_core::headroom::CliffSource;
 use netcliff_host::cpu::Preference;
 use netcliff_lab::costs::Found;
 use netcliff_lab::stored::Stored;
@@ -95,7 +96,7 @@ pub fn instead(interfaces: &[String], why: &str) -> anyhow::Result<(Found, Learn
         command: command_line(),
     };
     let learned = netcliff_learn::learn(&options, &AtomicBool::new(false), &mut |_| {}).map_err(refused)?;
-    let name = format!("what was learnt in {:.0} s just now", learned.watched.seconds);
+    let name = CliffSource::Named(format!("what was learnt in {:.0} s just now", learned.watched.seconds));
     let found = learned.first_cpu().and_then(|_| Found::of_learned(None, name, &learned)).ok_or_else(|| {
         let lacks = learned.missing.first().map_or("no receive CPU has a cliff", |missing| missing.why.as_str());
         output::usage(format!(

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use netcliff_core::EngineKind;
-use netcliff_core::headroom::{Bound, CpuHeadroom, Headroom, Nearest, QueueHeadroom};
+use netcliff_core::headroom::{Bound, CliffSource, CpuHeadroom, Headroom, Nearest, QueueHeadroom};
 use netcliff_core::watch::{LinkFilling, ProgramMoment};
 
 use super::Style;
@@ -146,7 +146,7 @@ fn basis(headroom: &Headroom) -> String {
     };
     let why = headroom.cliff_why.as_ref().map_or(String::new(), |why| format!("; {why}"));
     let valid = if headroom.cliff_valid { "" } else { " Do not rely on it: see CAUTION." };
-    let others = if headroom.cliff_of.starts_with("find") {
+    let others = if matches!(headroom.cliff_of, CliffSource::Find(_)) {
         " Other frame sizes or programs have another cliff: `netcliff learn` estimates it from traffic."
     } else {
         ""
@@ -275,7 +275,7 @@ mod tests {
         Headroom {
             seconds: 2.0,
             run: Some(3),
-            cliff_of: "find run 3".into(),
+            cliff_of: CliffSource::Find(3),
             cliff_why: None,
             cliff_valid: false,
             calibrated_unix_s: 1_764_000_000.0,

@@ -1,7 +1,7 @@
 //! [`learned`]: output of `netcliff learn`.
 
 use netcliff_core::finding::Cost;
-use netcliff_core::learned::{Dispersion, Learned, LearnedPart, PartKind};
+use netcliff_core::learned::{Dispersion, Learned, LearnedPart, PartKind, PartLimit};
 
 use super::Style;
 use super::headroom::columns;
@@ -29,10 +29,11 @@ pub fn learned(learned: &Learned, style: Style) -> String {
     page.list("LOST DURING THE WATCH", &learned.lost);
     if !learned.parts.is_empty() {
         page.block(&parts(learned));
-        let limits = learned.parts.iter().filter_map(|part| Some(format!("{}: {}.", part.name, part.why.as_ref()?)));
+        let shown = |why: &&PartLimit| !matches!(why, PartLimit::TooFew(_));
+        let limit = |part: &LearnedPart| Some(format!("{}: {}.", part.name, part.why.as_ref().filter(shown)?));
         page.list(
             "LIMITS OF THE CLIFFS, OR WHY ONE IS MISSING",
-            &limits.filter(|line| !line.contains("too few")).collect::<Vec<_>>(),
+            &learned.parts.iter().filter_map(limit).collect::<Vec<_>>(),
         );
     }
     if let Some(part) = learned.first_cpu() {

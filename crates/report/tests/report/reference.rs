@@ -244,9 +244,8 @@ fn json_type(kind: &str) -> String {
     match kind {
         "f64" | "f32" => "number".to_owned(),
         "bool" => "true or false".to_owned(),
-        "String" | "&'static str" | "PathBuf" | "Note" | "StreamWarning" | "MissingFigure" | "FigurePath" | "Lack" => {
-            "text".to_owned()
-        }
+        "String" | "&'static str" | "PathBuf" | "Note" | "StreamWarning" | "MissingFigure" | "FigurePath" | "Lack"
+        | "PartLimit" | "CliffSource" => "text".to_owned(),
         _ if kind.trim_start_matches(['u', 'i']).parse::<u32>().is_ok() || kind == "usize" || kind == "isize" => {
             "whole number".to_owned()
         }

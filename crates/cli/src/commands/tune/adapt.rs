@@ -152,8 +152,8 @@ fn forecast(
         works.lacks.map_or(Ok(works.napi), Err)
     };
     let parts = [napi(Part::Interrupt)?, napi(Part::Poll)?];
-    let costs = (found.name.as_str(), &found.calibration.host);
-    let forecast = Forecast::of(costs, parts, up_pps, frame_bytes);
+    let name = found.name.to_string();
+    let forecast = Forecast::of((name.as_str(), &found.calibration.host), parts, up_pps, frame_bytes);
     let forecast = forecast.ok_or("neither model nor simulator has these schemes at these loads")?;
     Ok(Forecast { measured_cliff_pps: found.cliff_pps.map(|cliff| cliff.value), ..forecast })
 }

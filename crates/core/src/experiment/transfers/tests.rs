@@ -84,3 +84,15 @@ fn what_cannot_be_is_named_with_its_line() {
         assert!(words.iter().all(|word| said.contains(word)), "{to}: {said}");
     }
 }
+
+#[test]
+fn a_lack_is_read_with_its_setting() {
+    let other = Lack::Other("mtu 100: IPv6 needs 1280 at least".to_owned());
+    for (lack, sentence) in [
+        (Lack::Setting(Key::Mtu, "no device has it".to_owned()), "mtu: no device has it"),
+        (other, "mtu 100: IPv6 needs 1280 at least"),
+    ] {
+        assert_eq!(lack.to_string(), sentence);
+        assert_eq!(Lack::from(sentence.to_owned()), lack);
+    }
+}
