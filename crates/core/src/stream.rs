@@ -22,8 +22,7 @@ pub use row::{
 };
 pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
-/// Last words of [`StreamWarning::FullThreads`] and [`StreamWarning::FullCpus`], by which their sentences are read.
-const FULL_THREADS: &str = " to the full: it is what limits the rate";
+/// Last words of [`StreamWarning::FullCpus`], by which its sentence is read.
 const FULL_CPUS: &str = " fully busy, softirqs and other programs included";
 
 /// Median, minimum and maximum over repeats.
@@ -111,13 +110,60 @@ pub struct StreamReport {
     pub partial: bool,
 }
 
-/// A limit of a stream's figures, as a sentence. In JSON it is the sentence alone; what is read from JSON has its kind
-/// again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Threads of an end that were fully busy in a row, and limited the rate.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FullThreads {
+    /// The row: path and block size.
+    pub row: String,
+    /// True: the threads of the sender; false: those of the receiver.
+    pub sends: bool,
+    /// True: the end has several threads.
+    pub several: bool,
+}
+
+impl FullThreads {
+    /// The threads that a sentence is about. `None` if it is another sentence.
+    fn read(sentence: &str) -> Option<Self> {
+        let ends = [(true, false), (true, true), (false, false), (false, true)];
+        ends.into_iter().find_map(|(sends, several)| {
+            let full = Self { row: String::new(), sends, several };
+            let row = sentence.strip_suffix(&full.to_string())?.to_owned();
+            Some(Self { row, ..full })
+        })
+    }
+
+    /// The threads of the other end of the same row.
+    #[must_use]
+    pub fn other_end(&self) -> Self {
+        Self { sends: !self.sends, ..self.clone() }
+    }
+
+    /// The sentence of both ends, each of which limited the rate in some transfers.
+    pub fn of_both_ends(&self) -> String {
+        let (row, used) = (&self.row, self.used());
+        format!(
+            "{row}: in some transfers the sender's {used} to the full, in some the receiver's; the fully busy end limits the rate"
+        )
+    }
+
+    fn used(&self) -> &'static str {
+        if self.several { "threads used their CPUs" } else { "thread used its CPU" }
+    }
+}
+
+impl fmt::Display for FullThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = if self.sends { "sender" } else { "receiver" };
+        write!(f, "{}: the {end}'s {} to the full: it is what limits the rate", self.row, self.used())
+    }
+}
+
+/// A limit of a stream's figures. In JSON it is a sentence; what is read from JSON has its kind again.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum StreamWarning {
     /// The threads of an end were fully busy, and limited the rate.
-    FullThreads(String),
+    FullThreads(FullThreads),
     /// CPUs of the host were fully busy.
     FullCpus(String),
     /// Another netcliff run was active during this run ([`OtherRun`]).
@@ -127,39 +173,26 @@ pub enum StreamWarning {
 }
 
 impl StreamWarning {
-    /// The threads of `end` (`sender` or `receiver`) were fully busy in `row`. `several`: the end has several threads.
-    pub fn full_threads(row: &str, end: &str, several: bool) -> Self {
-        let (what, it) = if several { ("threads", "their CPUs") } else { ("thread", "its CPU") };
-        Self::FullThreads(format!("{row}: the {end}'s {what} used {it}{FULL_THREADS}"))
-    }
-
     /// These CPUs were fully busy in `row`.
     pub fn full_cpus(row: &str, cpus: &[String]) -> Self {
         let (what, were) = if cpus.len() > 1 { ("CPUs", "were") } else { ("CPU", "was") };
         Self::FullCpus(format!("{row}: {what} {} {were}{FULL_CPUS}", cpus.join(", ")))
     }
-
-    /// The sentence.
-    pub fn sentence(&self) -> &str {
-        match self {
-            Self::FullThreads(sentence)
-            | Self::FullCpus(sentence)
-            | Self::OtherRun(sentence)
-            | Self::Other(sentence) => sentence,
-        }
-    }
 }
 
 impl fmt::Display for StreamWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.sentence())
+        match self {
+            Self::FullThreads(full) => write!(f, "{full}"),
+            Self::FullCpus(sentence) | Self::OtherRun(sentence) | Self::Other(sentence) => f.write_str(sentence),
+        }
     }
 }
 
 impl From<String> for StreamWarning {
     fn from(sentence: String) -> Self {
-        if sentence.ends_with(FULL_THREADS) {
-            Self::FullThreads(sentence)
+        if let Some(full) = FullThreads::read(&sentence) {
+            Self::FullThreads(full)
         } else if sentence.ends_with(FULL_CPUS) {
             Self::FullCpus(sentence)
         } else if OtherRun::read(&sentence).is_some() {
@@ -172,12 +205,7 @@ impl From<String> for StreamWarning {
 
 impl From<StreamWarning> for String {
     fn from(warning: StreamWarning) -> Self {
-        match warning {
-            StreamWarning::FullThreads(sentence)
-            | StreamWarning::FullCpus(sentence)
-            | StreamWarning::OtherRun(sentence)
-            | StreamWarning::Other(sentence) => sentence,
-        }
+        warning.to_string()
     }
 }
 
@@ -205,9 +233,12 @@ mod tests {
     #[test]
     fn a_stored_warning_is_read_with_its_kind() {
         let cpus = ["2".to_owned(), "3".to_owned()];
+        let full = |sends, several| {
+            StreamWarning::FullThreads(FullThreads { row: "write of 1MiB".to_owned(), sends, several })
+        };
         let all = [
-            StreamWarning::full_threads("write of 1MiB", "receiver", false),
-            StreamWarning::full_threads("write of 1MiB", "sender", true),
+            full(false, false),
+            full(true, true),
             StreamWarning::full_cpus("write of 1MiB", &cpus[..1]),
             StreamWarning::full_cpus("write of 1MiB", &cpus),
             OtherRun { process: "pid 17 of user alice (1000)".to_owned() }.to_string().into(),
@@ -217,11 +248,11 @@ mod tests {
         assert_eq!(all.iter().map(kinds).collect::<std::collections::HashSet<_>>().len(), 4, "{all:?}");
         for warning in all {
             let json = serde_json::to_string(&warning).unwrap();
-            assert_eq!(json, serde_json::to_string(warning.sentence()).unwrap());
+            assert_eq!(json, serde_json::to_string(&warning.to_string()).unwrap());
             assert_eq!(serde_json::from_str::<StreamWarning>(&json).unwrap(), warning);
         }
         let stored = "write of 1MiB: the receiver's thread used its CPU to the full: it is what limits the rate";
-        assert_eq!(StreamWarning::full_threads("write of 1MiB", "receiver", false).to_string(), stored);
+        assert_eq!(full(false, false).to_string(), stored);
         let stored = "write of 1MiB: CPUs 2, 3 were fully busy, softirqs and other programs included";
         assert_eq!(StreamWarning::full_cpus("write of 1MiB", &cpus).to_string(), stored);
     }

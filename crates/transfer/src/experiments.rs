@@ -19,7 +19,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use netcliff_core::experiment::{Factor, FileError, Lack, Setting, TransferMeasure, Transfers};
-use netcliff_core::stream::StreamSample;
+use netcliff_core::stream::{StreamSample, StreamWarning};
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::device::DeviceError;
 use netcliff_host::testbed::vm::VmError;
@@ -153,11 +153,13 @@ pub fn run(
     {
         return Err(TransfersError::NothingLeft(format!("link_share needs a link rate; {}", listed(&not_had))));
     }
-    let mut warnings: BTreeSet<String> = device.left_over().into_iter().collect();
+    let mut warnings: BTreeSet<StreamWarning> = device.left_over().into_iter().map(StreamWarning::Other).collect();
     if let Some(before) = watch.resumed() {
         before.rows.into_iter().for_each(|row| take_up(&mut configs, &factors, row));
-        warnings.extend(before.warnings);
-        warnings.extend(changed_meanwhile(&before.fingerprint, &fingerprints.near));
+        // The stored report has sentences only.
+        warnings.extend(before.warnings.into_iter().map(StreamWarning::from));
+        let changed = changed_meanwhile(&before.fingerprint, &fingerprints.near);
+        warnings.extend(changed.into_iter().map(StreamWarning::Other));
     }
     let congestion = None;
     let mut found = Found {
@@ -177,10 +179,10 @@ pub fn run(
         return Err(error);
     }
     match device.restore(place) {
-        Ok(problems) => found.warnings.extend(problems),
+        Ok(problems) => found.warnings.extend(problems.into_iter().map(StreamWarning::Other)),
         // The device has disappeared: return the results so far with a warning.
         Err(error) if found.configs.iter().any(|config| config.ended.is_some()) => {
-            found.warnings.insert(error.to_string());
+            found.warnings.insert(StreamWarning::Other(error.to_string()));
         }
         Err(error) => return Err(error),
     }

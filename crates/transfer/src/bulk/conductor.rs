@@ -31,10 +31,8 @@ pub(super) enum Stopped {
 
 impl std::fmt::Display for Stopped {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(match self {
-            Self::OnRequest => "stopped on request",
-            Self::FarEndGone => "the far end is gone",
-        })
+        // The name in JSON.
+        self.serialize(out)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Report of an experiment of transfers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use netcliff_core::experiment::{
     Answerer, Curve, Dot, Factor, Key, Lack, Setting, TransferMeasure, Transfers, curve_name,
@@ -170,7 +170,7 @@ pub(super) struct Found<'a> {
     pub congestion: Option<String>,
     /// What limits all results.
     pub limits: Vec<String>,
-    pub warnings: BTreeSet<String>,
+    pub warnings: BTreeSet<StreamWarning>,
     pub fingerprints: Fingerprints,
 }
 
@@ -307,23 +307,19 @@ impl Found<'_> {
 
 /// The warnings, in which one sentence replaces the two that name the threads of both ends as the limit of the same
 /// blocks: they come from different transfers.
-pub(super) fn of_both_ends(warnings: &BTreeSet<String>) -> Vec<String> {
-    let full = |blocks: &str, end: &str, several: bool| StreamWarning::full_threads(blocks, end, several).to_string();
-    let merged = |warning: &String| {
-        let (blocks, _) = warning.split_once(": ")?;
-        let several = [false, true].into_iter().find(|several| {
-            let [sender, receiver] = ["sender", "receiver"].map(|end| full(blocks, end, *several));
-            (*warning == sender && warnings.contains(&receiver)) || (*warning == receiver && warnings.contains(&sender))
-        })?;
-        let threads = if several { "threads used their CPUs" } else { "thread used its CPU" };
-        Some(format!(
-            "{blocks}: in some transfers the sender's {threads} to the full, in some the receiver's; the fully busy end limits the rate"
-        ))
+pub(super) fn of_both_ends(warnings: &BTreeSet<StreamWarning>) -> Vec<String> {
+    let merged = |warning: &StreamWarning| match warning {
+        StreamWarning::FullThreads(full) if warnings.contains(&StreamWarning::FullThreads(full.other_end())) => {
+            full.of_both_ends()
+        }
+        other => other.to_string(),
     };
-    // The sentence is printed once, at the place of the first of the two.
+    // In the order of the warnings' own sentences. The common sentence is printed once, at the place of the first of the
+    // two.
+    let ordered: BTreeMap<String, &StreamWarning> =
+        warnings.iter().map(|warning| (warning.to_string(), warning)).collect();
     let mut found: Vec<String> = Vec::new();
-    for warning in warnings {
-        let sentence = merged(warning).unwrap_or_else(|| warning.clone());
+    for sentence in ordered.into_values().map(merged) {
         if !found.contains(&sentence) {
             found.push(sentence);
         }

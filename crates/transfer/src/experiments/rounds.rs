@@ -7,7 +7,7 @@ use netcliff_core::cpus::CpuRow;
 use netcliff_core::experiment::{Factor, Lack, TransferMeasure};
 use netcliff_core::math::SplitMix64;
 use netcliff_core::repeats::Repeats;
-use netcliff_core::stream::{Spread, StreamRow, StreamSample};
+use netcliff_core::stream::{Spread, StreamRow, StreamSample, StreamWarning};
 
 use super::device::Device;
 use super::named::options;
@@ -89,7 +89,7 @@ pub(super) fn rounds(
 /// What transfers report besides their results.
 #[derive(Default)]
 struct SideEffects {
-    warnings: Vec<String>,
+    warnings: Vec<StreamWarning>,
     /// The congestion control in force.
     congestion: Option<String>,
 }
@@ -110,7 +110,7 @@ fn measure(
     let mut effects = SideEffects::default();
     for _ in 0..TRIES {
         let found = place.transfer(&options)?;
-        effects.warnings.extend(found.warnings.into_iter().map(String::from));
+        effects.warnings.extend(found.warnings);
         effects.congestion = found.in_force.into_iter().find(|(name, _)| name == "congestion").map(|(_, held)| held);
         for row in found.rows {
             if averaged {

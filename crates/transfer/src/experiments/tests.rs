@@ -7,7 +7,7 @@ use netcliff_core::math::SplitMix64;
 
 use super::rounds::RandomOrder;
 use netcliff_core::experiment::{Design, Factor, Key, Setting};
-use netcliff_core::stream::{StreamSample, StreamWarning};
+use netcliff_core::stream::{FullThreads, StreamSample, StreamWarning};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -144,11 +144,14 @@ fn a_link_carries_datagrams_of_their_size() {
 /// Threads of both ends that were full in different transfers of the same blocks are one warning.
 #[test]
 fn full_threads_of_both_ends_are_one_warning() {
-    let full = |blocks: &str, end: &str| StreamWarning::full_threads(blocks, end, false).to_string();
+    let full = |blocks: &str, sends: bool| {
+        StreamWarning::FullThreads(FullThreads { row: blocks.to_owned(), sends, several: false })
+    };
     let (large, small) = ("write of 1MiB", "write of 4KiB");
-    let warnings = [full(large, "sender"), full(large, "receiver"), full(small, "sender"), "few CPUs".to_owned()];
+    let few = StreamWarning::Other("few CPUs".to_owned());
+    let warnings = [full(large, true), full(large, false), full(small, true), few.clone()];
     let found = of_both_ends(&warnings.into());
     let both = "write of 1MiB: in some transfers the sender's thread used its CPU to the full, in some the receiver's; \
                 the fully busy end limits the rate";
-    assert_eq!(found, ["few CPUs".to_owned(), both.to_owned(), full(small, "sender")]);
+    assert_eq!(found, [few.to_string(), both.to_owned(), full(small, true).to_string()]);
 }

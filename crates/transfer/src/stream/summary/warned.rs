@@ -1,7 +1,7 @@
 //! Warnings: what limited a transfer or its results.
 
 use netcliff_core::repeats::Known;
-use netcliff_core::stream::{StreamRow, StreamWarning};
+use netcliff_core::stream::{FullThreads, StreamRow, StreamWarning};
 use netcliff_core::units;
 
 use super::Config;
@@ -52,9 +52,10 @@ pub(super) fn storage(rows: &[StreamRow], storage_bps: f64) -> Vec<StreamWarning
 /// Warnings for threads that were fully busy.
 fn full_threads(name: &str, row: &StreamRow, threads: Option<u32>) -> Vec<StreamWarning> {
     let Some(threads) = threads else { return Vec::new() };
-    let ends = [("sender", row.sender_cpu), ("receiver", row.receiver_cpu)];
+    let ends = [(true, row.sender_cpu), (false, row.receiver_cpu)];
     let full = ends.into_iter().filter(|(_, cpu)| cpu.busy.is_some_and(|busy| busy.median > BUSY * f64::from(threads)));
-    full.map(|(end, _)| StreamWarning::full_threads(name, end, threads > 1)).collect()
+    let warning = |(sends, _)| FullThreads { row: name.to_owned(), sends, several: threads > 1 };
+    full.map(warning).map(StreamWarning::FullThreads).collect()
 }
 
 /// Warnings for a missed precision, and for ICMP errors that the network returned.
