@@ -10,6 +10,7 @@ pub use effects::effects;
 pub use measured::{dimension, drawn, experiment_figure, is_better_higher};
 
 use netcliff_core::Figure;
+use netcliff_core::units::without_unit;
 use serde_json::Value;
 
 use netcliff_stats as stats;
@@ -159,9 +160,6 @@ const EXAMPLES: usize = 5;
 fn examples(json: &Value, pointer: &str) -> Vec<String> {
     fn last_key(pointer: &str) -> &str {
         pointer.rsplit('/').next().unwrap_or(pointer)
-    }
-    fn without_unit(key: &str) -> &str {
-        key.rsplit_once('_').map_or(key, |(stem, _)| stem)
     }
     let mut all = Vec::new();
     numbers(json, String::new(), &mut all);

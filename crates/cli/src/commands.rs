@@ -87,20 +87,23 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 /// If no host is named and people read the output, it also reports the origin of the costs, unless they are a preset's:
 /// then [`preset_caution`] is at the top of the page.
 pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Costs> {
-    let costs = origin_and_costs(name, set, store)?;
+    let costs = origin_and_costs(name, set, store, true)?;
     if name.is_none() && for_people && !matches!(costs.origin, Origin::Preset(_)) {
         output::say(format!("netcliff: costs: {}", costs.origin));
     }
     Ok(costs)
 }
 
-/// Costs with their origin. If the costs come from a disturbed run, the origin says so.
-pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
+/// Costs with their origin. If the costs come from a disturbed run, a line on stderr says so. `has_p99`: the command
+/// computes a p99 from them.
+pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs, has_p99: bool) -> anyhow::Result<Costs> {
     let path = || store_path(store).map_err(|error| error.to_string());
     let mut costs = costs::named(name, path).map_err(output::usage)?;
     let cautioned = match &costs.origin {
-        Origin::Found(found) => caution(found),
-        Origin::Named(file) => inputs::finding(file).and_then(|finding| report::sheet::caution(&finding, file)),
+        Origin::Found(found) => caution(found, has_p99),
+        Origin::Named(file) => {
+            inputs::finding(file).and_then(|finding| report::sheet::caution(&finding, file, has_p99))
+        }
         Origin::Preset(_) => None,
     };
     if let Some(caution) = cautioned {
@@ -121,13 +124,14 @@ fn warn_of_load() {
     }
 }
 
-/// The reasons against relying on a `find`, in the words of its own page. `None` if nothing speaks against it.
-pub fn caution(found: &Found) -> Option<String> {
+/// The reasons against relying on a `find`, in the words of its own page. `None` if nothing speaks against it. `has_p99`:
+/// the command computes a p99 from its costs.
+pub fn caution(found: &Found, has_p99: bool) -> Option<String> {
     // Costs that the user gave have no measurement that could be doubted.
     if found.run.is_none() && found.finding.provenance.started_unix_s == 0.0 {
         return None;
     }
-    report::sheet::caution(&found.finding, &found.name)
+    report::sheet::caution(&found.finding, &found.name.to_string(), has_p99)
 }
 
 /// A caution for the top of a page, if the costs are a preset's because this machine has none of its own; otherwise
@@ -349,7 +353,8 @@ pub mod headroom {
         let (kernel, cpu) = (find::kernel_name(&Inventory::of_this_host()), costs::this_cpu());
         let here = headroom::Here { unix_s: now_unix_s(), kernel: &kernel, cpu: &cpu };
         let now = headroom::headroom(&moment, &found, here).map_err(anyhow::Error::msg)?;
-        if let Some(caution) = super::caution(&found) {
+        let has_p99 = now.cpus.iter().any(|cpu| cpu.latency_s.is_some_and(|latency| latency.p99.is_some()));
+        if let Some(caution) = super::caution(&found, has_p99) {
             output::say(format!("netcliff: {caution}"));
         }
         if args.json {

@@ -319,6 +319,12 @@ pub struct CliffBounds {
     pub searches: Vec<SearchBounds>,
 }
 
+/// In place of an unknown confidence, what a cliff's interval from this number of searches is: `from 1 search`, `the
+/// range of 2 searches`.
+pub fn without_confidence(searches: usize) -> String {
+    if searches == 1 { "from 1 search".to_owned() } else { format!("the range of {searches} searches") }
+}
+
 /// Result of one search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

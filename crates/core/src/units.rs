@@ -324,6 +324,12 @@ pub mod time_s {
     }
 }
 
+/// A figure's key without the unit at its end: `goodput_bps` is `goodput`, `rate_per_s` is `rate`.
+pub fn without_unit(key: &str) -> &str {
+    const UNITS: [&str; 9] = ["_per_s", "_rps", "_s", "_ms", "_us", "_ns", "_bps", "_pps", "_bytes"];
+    UNITS.iter().find_map(|unit| key.strip_suffix(unit)).unwrap_or(key)
+}
+
 /// Formats a sorted set of CPUs as the kernel's list (`0-3,8`).
 pub fn print_cpus(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|a, b| a + 1 == *b);

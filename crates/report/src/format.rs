@@ -263,7 +263,7 @@ pub fn known<'a>(known: impl IntoIterator<Item = &'a Known>) -> Option<String> {
     let widths = if least == most { least } else { format!("{least} to {most}") };
     let asked = first.asked.map_or(String::new(), |asked| format!(", {} asked for", share_short(asked)));
     let confidence = share_short(first.confidence);
-    let figure = without_unit(&first.figure);
+    let figure = units::without_unit(&first.figure);
     Some(format!("the mean {figure} may be off by {widths} ({confidence} interval over the repeats{asked})"))
 }
 
@@ -271,11 +271,6 @@ pub fn known<'a>(known: impl IntoIterator<Item = &'a Known>) -> Option<String> {
 pub(crate) fn capitalised(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// A figure's key without its unit: `goodput_bps` is goodput.
-fn without_unit(key: &str) -> &str {
-    ["_bps", "_per_s", "_s"].iter().find_map(|unit| key.strip_suffix(unit)).unwrap_or(key)
 }
 
 /// The ends of an interval in the unit of its value, without the unit: `403-421`.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use netcliff_core::finding::without_confidence;
 use netcliff_core::parts::Memory;
 use netcliff_core::{Bus, Figure, Scheme, units};
 use netcliff_host::inspect::{Direction, Inspection, Port};
@@ -89,10 +90,9 @@ pub fn measured_cliff(found: &Found) -> Option<(String, String)> {
 fn measured(cliff: Figure, frame_bytes: Option<u32>, searches: usize) -> String {
     let pps = |pps: f64| units::print_pps(units::three_digits(pps));
     let ends = cliff.interval.map_or(String::new(), |ends| {
-        let sure = match (ends.confidence > 0.0, searches) {
-            (true, _) => format!("{:.0} % confidence", 100.0 * ends.confidence),
-            (false, 1) => "from 1 search".to_owned(),
-            (false, several) => format!("the range of {several} searches"),
+        let sure = match ends.confidence > 0.0 {
+            true => format!("{:.0} % confidence", 100.0 * ends.confidence),
+            false => without_confidence(searches),
         };
         format!(" ({} to {}, {sure})", pps(ends.low), pps(ends.high))
     });

@@ -97,7 +97,7 @@ fn this_host(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> 
     if let Some((found, why)) = costs.as_ref().and_then(|found| Some((found, found.why.as_ref()?))) {
         output::say(format!("netcliff: costs are those of {}: {why}", found.name));
     }
-    if let Some(caution) = costs.as_ref().and_then(super::caution) {
+    if let Some(caution) = costs.as_ref().and_then(|found| super::caution(found, false)) {
         output::say(format!("netcliff: {caution}"));
     }
     let mut found = describe(&inspection, args.interface.as_deref(), memory_bytes_per_s, costs.as_ref())
@@ -165,7 +165,7 @@ fn by_hand(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> {
 }
 
 fn named(name: &str, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
-    let costs = super::origin_and_costs(Some(name), set, store)?;
+    let costs = super::origin_and_costs(Some(name), set, store, false)?;
     costs.host.validate().map_err(output::usage)?;
     Ok(costs)
 }

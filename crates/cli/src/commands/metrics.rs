@@ -38,7 +38,7 @@ fn monitor(interfaces: &[String], named: Option<&str>, store: &StoreArgs) -> any
         (Ok(found), _) => {
             let why = found.why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
             output::say(format!("netcliff: against the cliff of {}{why}", found.name));
-            super::caution(found).into_iter().for_each(|caution| output::say(format!("netcliff: {caution}")));
+            super::caution(found, true).into_iter().for_each(|caution| output::say(format!("netcliff: {caution}")));
         }
     }
     let monitor = Monitor::new(host, interfaces.to_vec(), calibration, found.ok())?;

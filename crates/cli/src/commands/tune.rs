@@ -161,7 +161,7 @@ fn expect(
         Ok(found) => {
             tuning::effects(plan, host, &found);
             let why = found.why.as_ref().map(|why| format!("effects are by {}: {why}", found.name));
-            plan.notes.splice(0..0, super::caution(&found).into_iter().chain(why));
+            plan.notes.splice(0..0, super::caution(&found, false).into_iter().chain(why));
         }
         Err(error) if named.is_some() => return Err(error),
         Err(error) => {

@@ -163,8 +163,8 @@ fn listed(ratios: &[(f64, f64)], finding: &Finding) -> String {
     ratios.iter().enumerate().map(each).collect::<Vec<_>>().join(" and ")
 }
 
-/// The sentence above latencies that are computed from the run's costs, if the run measured a longer p99 than it
-/// simulated. `None` otherwise.
+/// The sentence above a p99 that is computed from the run's costs, if the run measured a longer p99 than it simulated.
+/// `None` otherwise.
 pub fn longer_than_computed(finding: &Finding) -> Option<String> {
     let longer: Vec<(f64, f64)> = ratios(finding).into_iter().filter(|(_, ratio)| *ratio > 1.0).collect();
     let values = (!longer.is_empty()).then(|| listed(&longer, finding))?;

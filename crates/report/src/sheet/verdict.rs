@@ -1,6 +1,6 @@
 //! The first lines of a page: the cliff, its interval, and doubts about it.
 
-use netcliff_core::finding::{CliffSearches, EngineFigure, FigurePath, WholeFigure};
+use netcliff_core::finding::{CliffSearches, EngineFigure, FigurePath, WholeFigure, without_confidence};
 use netcliff_core::{EngineKind, Figure, Finding};
 
 use super::story::error_of;
@@ -55,18 +55,18 @@ fn why_no_cliff(finding: &Finding) -> Option<&str> {
 pub(super) fn certainty(confidence: f64, searches: usize) -> String {
     match (confidence > 0.0, searches) {
         (true, _) => format!("{} confidence", format::share_short(confidence)),
-        (false, 1) => "from 1 search".to_owned(),
-        (false, several) => format!("the range of {several} searches, without a confidence"),
+        (false, 1) => without_confidence(1),
+        (false, several) => format!("{}, without a confidence", without_confidence(several)),
     }
 }
 
 /// A warning for values that are computed from a doubtful run. `None` if there is no doubt. `of`: name of the run, such
-/// as `find run 3`.
-pub fn caution(finding: &Finding, of: &str) -> Option<String> {
+/// as `find run 3`. `has_p99`: the values include a p99.
+pub fn caution(finding: &Finding, of: &str, has_p99: bool) -> Option<String> {
     let partial = finding.partial.then(|| "it was stopped early".to_owned());
     let none = why_no_cliff(finding).map(|why| format!("no cliff was measured: {why}"));
     let tail = super::culprit::tail(finding).map(|tail| tail.of_computed());
-    let tail = tail.or_else(|| super::culprit::longer_than_computed(finding));
+    let tail = tail.or_else(|| super::culprit::longer_than_computed(finding).filter(|_| has_p99));
     let said: Vec<String> = partial.into_iter().chain(none).chain(doubts_of_run(finding)).chain(tail).collect();
     (!said.is_empty()).then(|| format!("Caution: {of}: {}.", said.join("; ")))
 }

@@ -314,8 +314,7 @@ pub(super) fn of_both_ends(warnings: &BTreeSet<StreamWarning>) -> Vec<String> {
         }
         other => other.to_string(),
     };
-    // In the order of the warnings' own sentences. The common sentence is printed once, at the place of the first of the
-    // two.
+    // In the order of the warnings' own sentences; the common one is at the place of the first of the two.
     let ordered: BTreeMap<String, &StreamWarning> =
         warnings.iter().map(|warning| (warning.to_string(), warning)).collect();
     let mut found: Vec<String> = Vec::new();

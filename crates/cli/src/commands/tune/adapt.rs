@@ -66,7 +66,7 @@ fn known(args: &AdaptArgs, store: &StoreArgs) -> anyhow::Result<Option<Found>> {
     let path = || store_path(store).map_err(|error| error.to_string());
     match costs::cliff_of(args.host.as_deref(), path) {
         Ok(found) => {
-            if let Some(caution) = caution(&found) {
+            if let Some(caution) = caution(&found, false) {
                 output::say(format!("netcliff: {caution}"));
             }
             Ok(Some(found))

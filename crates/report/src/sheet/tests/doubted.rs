@@ -106,7 +106,7 @@ fn a_missing_cliff_is_worded_in_one_way() {
         assert!(words(&page).contains(&format!("{said}.")), "{page}");
         assert!(!page.contains("offers no more"), "{page}");
     }
-    let caution = caution(&finding, "find run 3").unwrap();
+    let caution = caution(&finding, "find run 3", true).unwrap();
     assert!(caution.starts_with(&format!("Caution: find run 3: no cliff was measured: {why}; 11 of 20")), "{caution}");
     finding.cliff_pps.wire = Some(Figure::between(120e3, 117e3, 123e3, 0.95));
     assert_eq!(no_cliff(&finding), None);
@@ -117,15 +117,15 @@ fn a_missing_cliff_is_worded_in_one_way() {
 fn only_a_disturbed_run_is_warned_of() {
     let mut quiet = finding(7, 0);
     quiet.cliff_pps.wire = Some(Figure::between(120e3, 117e3, 123e3, 0.95));
-    assert_eq!(caution(&quiet, "find run 3"), None);
+    assert_eq!(caution(&quiet, "find run 3", true), None);
     quiet.contradictions = vec![Contradiction { load_pps: 1e5, loss: 0.1, cause: "chance".into() }];
     assert_eq!(
-        caution(&quiet, "find run 3").unwrap(),
+        caution(&quiet, "find run 3", true).unwrap(),
         "Caution: find run 3: the loss at 1 load of the load sweep contradicts the cliff (too high below it, or too low above it)."
     );
     quiet.contradictions.clear();
     quiet.partial = true;
-    assert_eq!(caution(&quiet, "find run 3").unwrap(), "Caution: find run 3: it was stopped early.");
+    assert_eq!(caution(&quiet, "find run 3", true).unwrap(), "Caution: find run 3: it was stopped early.");
 }
 
 /// If the cliff was not measured, latencies at shares of a cliff say which cliff is meant.
@@ -176,7 +176,7 @@ fn a_tail_that_the_load_does_not_explain_is_somebody_elses() {
     }
     assert!(!doubts(&finding(100e-6, 542e-6)).join("; ").contains("p99"));
     // Commands that compute with the run's costs say what this means for their latencies.
-    let caution = caution(&finding(13.3e-3, 542e-6), "find run 3").unwrap();
+    let caution = caution(&finding(13.3e-3, 542e-6), "find run 3", false).unwrap();
     for part in [
         "find run 3: ",
         "it measured a p99 of 13.3 ms at 50 %",
@@ -224,6 +224,11 @@ fn a_measured_p99_far_from_the_simulated_one_has_a_cause_or_none() {
     let unknown = "at 90 %: the cause is unknown; expect the measured one";
     assert!(said(real(), Some(disturbance(0.000_1, 0.000_1, 0.001))).ends_with(unknown));
     assert!(said(real(), None).ends_with(unknown));
+    // Only commands that compute a p99 warn of it.
+    let mut one = Finding { latency: real(), ..finding(3, 0) };
+    one.cliff_pps.wire = Some(Figure::exact(330e3));
+    assert!(caution(&one, "find run 3", true).is_some_and(|said| said.contains("expect that of a computed p99")));
+    assert_eq!(caution(&one, "find run 3", false), None);
     let shorter = said(vec![at(0.5, 45.1e-6, 15e-6)], None);
     assert!(
         shorter.starts_with(
