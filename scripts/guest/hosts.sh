@@ -118,3 +118,58 @@ END
     # A configuration without a link must be named. The other configurations must have figures.
     [ "$(tail -1 /out/slow.log)" = "exit code 1" ] && grep -q "comes to no link of" /out/slow.log && ! grep -q "is gone" /out/slow.log
 }
+
+# For manual tests, not a part of `all`: prints, for the methods that follow the load and their parts, interrupts/s of
+# eth0, one-way latency, and counts of a loop of idle priority on the interrupt's CPU. ROUNDS and LOADS can be set.
+adapting() {
+    apart || return 1
+    NETCLIFF_STATE_DIR=/tmp/near-state netcliff agent --listen 10.9.0.1:9940 --key /tmp/key >/tmp/agent.log 2>&1 &
+    agent=$!
+    for _ in $(seq 100); do grep -q listens /tmp/agent.log && break; sleep 0.1; done
+    for irq in $(interrupts ' ' | awk '{ print $3 }'); do echo 1 >"/proc/irq/$irq/smp_affinity_list"; done
+    usecs=$(ethtool -c eth0 | awk '$1 == "rx-usecs:" { print $2 }')
+    for _ in $(seq "${ROUNDS:-3}"); do
+        for load in ${LOADS:-500 4000 12000}; do
+            for how in interrupts polling adapt driver; do adapting_once "$load" "$how"; done
+        done
+    done
+    kill $agent
+}
+
+# The sum of eth0's interrupts since the start.
+raised() {
+    interrupts ' ' | while read -r _ _ irq; do awk -v irq="$irq:" '$1 == irq { for (at = 2; at < 6; at++) sum += $at; print sum }' /proc/interrupts; done |
+        awk '{ sum += $1 } END { print sum }'
+}
+
+# adapting_once PPS METHOD: `interrupts` is rx-usecs=0, `driver` the driver's own adaptation (rx-usecs=3 of e1000e and igb).
+adapting_once() {
+    polls=gro_flush_timeout=2ms,napi_defer_hard_irqs=2
+    delay=0
+    [ "$2" = driver ] && delay=3
+    ethtool -C eth0 rx-usecs $delay 2>/dev/null
+    flush=0 defer=0 follower=
+    [ "$2" = polling ] && flush=2000000 defer=2
+    echo $flush >/sys/class/net/eth0/gro_flush_timeout
+    echo $defer >/sys/class/net/eth0/napi_defer_hard_irqs
+    sleep 0.5
+    up eth0
+    if [ "$2" = adapt ]; then
+        netcliff tune adapt --if eth0 --up 3kpps --down 2500pps --poll $polls --for 8s >/tmp/adapt.log 2>&1 &
+        follower=$!
+    fi
+    far="ip netns exec far env NETCLIFF_STATE_DIR=/tmp/far-state"
+    $far netcliff stream -u --block 18B -b "$(($1 * 144))bit/s" --time 6 --to 10.9.0.1 --key /tmp/key --repeats 1 >/tmp/stream.log 2>&1 &
+    load=$!
+    sleep 3
+    ip netns exec far env NETCLIFF_STATE_DIR=/tmp/rr-state netcliff rr -u --rate 100 --time 2 --to 10.9.0.1 --key /tmp/key --repeats 1 --json >/tmp/rr.json 2>/tmp/rr.log &
+    rr=$!
+    before=$(raised)
+    count=$(timeout 2 chrt -i 0 taskset 2 sh -c 'trap "echo \$i; exit" TERM; i=0; while :; do i=$((i + 1)); done')
+    after=$(raised)
+    wait $rr || cat /tmp/rr.log
+    wait $load || cat /tmp/stream.log
+    [ -z "$follower" ] || { wait $follower; tail -2 /tmp/adapt.log; }
+    delays=$(tr ',{' '\n\n' </tmp/rr.json | grep -m1 -A3 '"forth"' | tr '\n' ' ')
+    echo "$1 pps, $2: $(((after - before) / 2)) interrupts/s, loop $count, $delays"
+}

@@ -120,6 +120,9 @@ struct cpu_state {
 	__u64 soft_exit;
 	/* When the last NET_RX softirq ended. */
 	__u64 rx_exit;
+	/* Not 0: the CPU was idle since a watched task last came; and how often one came after that. */
+	__u64 idled;
+	__u64 wakes;
 	__u64 origin;
 	__u64 rx_origin[ORIGINS];
 	__u64 polls[PLACES];
@@ -597,6 +600,12 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	s->entries[s->task & (CLASSES - 1)]++;
 	if (s->task == TASK_NAPI)
 		begin_poll(s, s->ns[TASK_NAPI]);
+	if (s->task == IDLE) {
+		s->idled = 1;
+	} else if (s->task == TASK_WATCHED) {
+		s->wakes += s->idled;
+		s->idled = 0;
+	}
 	return 0;
 }
 

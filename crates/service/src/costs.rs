@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use netcliff_core::service::{PredictedResponse, Promise, QuantileLimit, ServiceCost, ServicePrediction};
 use netcliff_core::units::{print_share, print_time_s};
 use netcliff_core::{Engine, Figure, Host, Napi, Outcome, Point, Scheme, Service};
-use netcliff_host::cpu::{CpuSplit, PollTable, Shares};
+use netcliff_host::cpu::{Counters, CpuSplit, PollTable, Shares};
 use netcliff_model::ModelEngine;
 use netcliff_model::cliff::CliffSearch;
 use netcliff_sim::SimEngine;
@@ -232,9 +232,11 @@ fn received_s(cpu: &CpuSplit) -> f64 {
 
 /// (answers, wake-ups of the service) in each trial. Requests close together share a wake-up and an interrupt, so that
 /// the two numbers separate the cost of a wake-up and its interrupt from the cost of a request. At the cliff the
-/// service does not sleep.
+/// service does not sleep, but programs of a service that share the CPU still take turns: only wake-ups of an idle CPU
+/// count. An older agent reports all switches to the service.
 fn by_wakes(metered: &[Metered], place: usize) -> Vec<Vec<f64>> {
-    let wakes = |one: &Metered| one.cpus.get(place).and_then(|cpu| cpu.counters.application_switches).unwrap_or(0);
+    let of = |counters: &Counters| counters.application_wakes.or(counters.application_switches);
+    let wakes = |one: &Metered| one.cpus.get(place).and_then(|cpu| of(&cpu.counters)).unwrap_or(0);
     metered.iter().map(|one| vec![one.answers as f64, wakes(one) as f64]).collect()
 }
 
@@ -520,7 +522,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::pauses::Silences;
     use netcliff_core::service::QuantileLimit;
-    use netcliff_host::cpu::{Counters, Method};
+    use netcliff_host::cpu::Method;
 
     /// 2 us in softirqs and 6 us in the service per request, 1 us per wake-up, 3 % of the CPU for others.
     pub(crate) fn metered(rps: f64, wakes: f64) -> Metered {
@@ -535,7 +537,9 @@ pub(crate) mod tests {
         };
         let count = |share: f64| Some((rps * share) as u64);
         let counters = Counters {
-            application_switches: count(wakes),
+            application_wakes: count(wakes),
+            // Programs of the service that take turns.
+            application_switches: count(wakes + 2.0),
             ipis: count(wakes),
             backlog_polls: count(wakes),
             backlog_packets: count(1.0),

@@ -202,6 +202,8 @@ pub struct Counters {
     pub timer_interrupts: Option<u64>,
     /// Task switches to a watched task.
     pub application_switches: Option<u64>,
+    /// Those of them before which the CPU was idle since a watched task last had it.
+    pub application_wakes: Option<u64>,
     /// Task switches to ksoftirqd.
     pub ksoftirqd_switches: Option<u64>,
     /// softnet_stat: packets that entered the protocol stack.

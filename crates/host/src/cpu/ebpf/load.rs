@@ -286,6 +286,7 @@ fn figures(state: &types::cpu_state) -> Figures {
         polls: state.polls,
         packets: state.packets,
         kinds: [state.empty_polls, state.full_polls, state.backlog_polls, state.backlog_packets],
+        wakes: state.wakes,
         tail_ns: state.tail_ns,
         device_hits: state.device_hits,
         looks: [state.looks, state.look_ns],

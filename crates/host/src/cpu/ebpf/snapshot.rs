@@ -84,6 +84,8 @@ pub struct Figures {
     pub(super) packets: [u64; 3],
     /// [empty polls, full polls, backlog polls, backlog packets].
     pub(super) kinds: [u64; 4],
+    /// Runs of watched tasks that began after the CPU was idle.
+    pub(super) wakes: u64,
     pub(super) tail_ns: u64,
     /// [polls whose first packet a driver passed to GRO, total time until that packet (ns)].
     pub(super) looks: [u64; 2],
@@ -166,6 +168,7 @@ impl Sub for &Figures {
             polls: minus(&self.polls, &earlier.polls),
             packets: minus(&self.packets, &earlier.packets),
             kinds: minus(&self.kinds, &earlier.kinds),
+            wakes: self.wakes.wrapping_sub(earlier.wakes),
             tail_ns: self.tail_ns.wrapping_sub(earlier.tail_ns),
             looks: minus(&self.looks, &earlier.looks),
             hit_looks: minus(&self.hit_looks, &earlier.hit_looks),
@@ -315,6 +318,7 @@ impl CpuInterval {
             device_interrupts: Some(f.entries(Class::HardDevice)),
             timer_interrupts: Some(f.entries(Class::HardTimer)),
             application_switches: Some(f.entries(Class::TaskWatched)),
+            application_wakes: Some(f.wakes),
             ksoftirqd_switches: Some(f.entries(Class::TaskKsoftirqd)),
             ..kernel
         }

@@ -12,6 +12,7 @@ fn empty() -> Figures {
         polls: [0; 3],
         packets: [0; 3],
         kinds: [0; 4],
+        wakes: 0,
         tail_ns: 0,
         device_hits: [0; CLASSES],
         looks: [0; 2],
@@ -65,6 +66,7 @@ fn differences_of_snapshots() {
     late.entries[Class::HardTimer as usize] += 1;
     late.entries[Class::Idle as usize] += 5;
     late.polls[0] += 2;
+    late.wakes += 4;
     late.packets[0] += 65 + 7;
     late.kinds[1] += 1;
     late.rx_origin = [1, 1, 0];
@@ -77,6 +79,7 @@ fn differences_of_snapshots() {
     let counters = cpu.counters(Counters { time_squeezes: Some(9), ..Counters::default() });
     assert_eq!((counters.polls, counters.packets), (Some(2), Some(72)));
     assert_eq!((counters.softirqs, counters.softirqs_from_ksoftirqd), (Some(2), Some(1)));
+    assert_eq!(counters.application_wakes, Some(4));
     assert_eq!((counters.full_polls, counters.time_squeezes), (Some(1), Some(9)));
     // 5 switches, 2 softirqs and 1 interrupt with two events each, 2 polls.
     assert_eq!(cpu.figures.events(), 13);
