@@ -5,6 +5,7 @@ use netcliff_core::math::SplitMix64;
 use netcliff_core::{Napi, Scheme, Traffic};
 use netcliff_host::serving::Program;
 use netcliff_model::ModelEngine;
+use netcliff_testkit::Grid;
 use netcliff_trial::bench::PollTime;
 
 use crate::cliff::{Room, host};
@@ -149,28 +150,31 @@ fn learnt(watch: &Watch) -> Conclusions {
     from_watch(watch, &napi(), &[], "a fake", LOSS)
 }
 
-/// Fifty hosts at 20 to 50 % of their cliff, with all costs 10 % higher at an eighth of the cliff: the interval covers
-/// the cliff in at least 80 %, and its middle is close. An exact 90 % interval would miss 11 or more of 50 with
-/// probability 1 %; the seeds are fixed.
+/// Fifty hosts (a quarter of them a day) at 20 to 50 % of their cliff, with all costs 10 % higher at an eighth of the
+/// cliff: the interval covers the cliff in at least 80 %, and its middle is close. An exact 90 % interval would miss more
+/// than the allowed number with probability 1 %; the seeds are fixed.
 #[test]
 fn the_interval_covers_the_true_cliff() {
     let cliff_pps = true_cliff_pps();
     let mut errors = Vec::new();
-    let mut covered = 0;
-    for seed in 0..50 {
+    let mut missed = 0.0;
+    let grid = Grid::of_today();
+    for (_, seed) in grid.part(0..50) {
         let mut fake = Fake { colder: 0.1, ..Fake::new(seed, cliff_pps) };
         let low = 0.2 + 0.02 * (seed % 6) as f64;
         let result = learnt(&fake.watch(&[low, low + 0.1, low + 0.2, low + 0.05]));
         let cpu = result.parts.first().expect("CPU 1");
         let cliff = cpu.cliff_pps.expect("it has a cliff");
-        covered += usize::from(cliff.covers(cliff_pps));
+        missed += f64::from(u8::from(!cliff.covers(cliff_pps)));
         errors.push((cliff.value / cliff_pps).ln().abs());
         let share = cpu.share.expect("of the cliff").value;
         assert!((share / (low + 0.0875) - 1.0).abs() < 0.3, "seed {seed}: at {share}, not {}", low + 0.0875);
     }
     errors.sort_by(f64::total_cmp);
-    assert!(covered >= 40, "{covered} of 50 cover {cliff_pps:.0}; errors {errors:?}");
-    assert!(errors[25] < 0.1 && errors[49] < 0.25, "{errors:?}");
+    let hosts = errors.len() as f64;
+    let allowed = (0.1 * hosts).floor() + (2.33 * (0.09 * hosts).sqrt()).ceil();
+    assert!(missed <= allowed, "{grid}: {missed} of {hosts} miss {cliff_pps:.0}; errors {errors:?}");
+    assert!(errors[errors.len() / 2] < 0.1 && errors[errors.len() - 1] < 0.25, "{grid}: {errors:?}");
 }
 
 /// Almost a minute of few, expensive packets, then four seconds of a load without losses, far above the cliff that the
