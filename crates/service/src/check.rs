@@ -195,7 +195,8 @@ impl Check {
         self.changes.iter().any(of)
     }
 
-    fn is_threaded(&self) -> bool {
+    /// Whether a kernel thread polls the interface.
+    pub fn is_threaded(&self) -> bool {
         self.has(|change| matches!(change, Change::Device(one) if is_on(*one, DeviceKey::Napi(NapiKey::Threaded))))
     }
 

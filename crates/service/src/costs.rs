@@ -107,7 +107,7 @@ pub struct Goal<'a> {
 }
 
 /// Differences of a set-up from the calibrated one that the model can express. `None`: no difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Altered {
     /// Datagrams that the service's socket holds.
     pub socket_packets: Option<u64>,
@@ -117,6 +117,9 @@ pub struct Altered {
     pub budget: Option<u64>,
     /// True: a kernel thread polls the device, and packets wait in the device's ring instead of the backlog.
     pub threaded: bool,
+    /// Time to switch between this thread and the service (s). `None`: as long as a wake-up of the service, which
+    /// includes a turn of its event loop.
+    pub switch_s: Option<f64>,
 }
 
 /// Fits the costs of a request to metered trials; the error is the reason why they cannot be separated.
@@ -349,7 +352,8 @@ impl Costs {
         )?;
         let ring = if altered.threaded { VETH_RING } else { altered.backlog.unwrap_or(calibrated.ring) };
         let socket_buffer = altered.socket_packets.filter(|_| !goal.streams).unwrap_or(calibrated.socket_buffer);
-        let mut host = Host { ring, socket_buffer, ..calibrated.clone() };
+        let context_switch_s = calibrated.context_switch_s.min(altered.switch_s.unwrap_or(f64::INFINITY));
+        let mut host = Host { ring, socket_buffer, context_switch_s, ..calibrated.clone() };
         // Other programs lengthen all times; their long turns are already counted as pauses.
         let slower = 1.0 / (1.0 - (self.constant - goal.pauses.share_of_service_alone()).max(0.0));
         host.scale_times(|role| role.part.map(|_| slower));
@@ -645,11 +649,12 @@ pub(crate) mod tests {
         assert!((of_socket(250) / calibrated - 1.0).abs() < 1e-6, "as calibrated");
         let small_backlog = cliff(Altered { backlog: Some(4), ..Altered::default() });
         assert!(small_backlog < 0.97 * calibrated, "{small_backlog}");
-        let threaded =
-            costs.predict_altered(&Altered { threaded: true, ..Altered::default() }, &goal(&promise, &none, false));
-        let threaded = threaded.unwrap();
-        assert!(threaded.how.contains("simulation"), "{threaded:?}");
-        assert!((0.8..1.05).contains(&(threaded.cliff_rps.value / calibrated)), "{threaded:?} {calibrated}");
+        let threaded = Altered { threaded: true, ..Altered::default() };
+        let predicted = costs.predict_altered(&threaded, &goal(&promise, &none, false)).unwrap();
+        assert!(predicted.how.contains("simulation"), "{predicted:?}");
+        assert!((0.8..1.05).contains(&(predicted.cliff_rps.value / calibrated)), "{predicted:?} {calibrated}");
+        let quick = cliff(Altered { switch_s: Some(1e-7), ..threaded });
+        assert!(quick > 1.02 * predicted.cliff_rps.value, "a switch of 0.1 us instead of 1 us: {quick} {predicted:?}");
     }
 
     /// A host has CPUs that the service does not use.

@@ -25,6 +25,7 @@ pub use types::{
     Counters, CpuMeter, CpuSplit, Estimate, MeterError, MeterSpec, Method, PollCell, PollKind, PollTable, Reception,
     Shares, Watch,
 };
+pub use util::switch_s;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,8 @@
 //! Helpers shared by the meters: clocks, CPU numbers, running on a CPU.
 
 use super::types::{MeterError, MeterSpec, Watch};
-use std::{fs, io, path::Path};
+use std::time::{Duration, Instant};
+use std::{fs, io, path::Path, thread};
 
 /// CLOCK_MONOTONIC (ns), the clock of `bpf_ktime_get_ns`.
 pub(crate) fn monotonic_ns() -> u64 {
@@ -78,6 +79,35 @@ pub(crate) fn check_watch(watch: Watch) -> Result<(), MeterError> {
 /// Pins the calling thread to one CPU.
 pub(crate) fn pin_to(cpu: usize) -> io::Result<()> {
     Ok(crate::system::bind_thread(0, &[cpu])?)
+}
+
+/// Time to switch between two threads on a CPU (s): the median of five comparisons of two threads that yield to each
+/// other with one that yields to itself. Takes 0.1 s. Other work on the CPU makes it longer.
+///
+/// # Errors
+/// This process may not use the CPU, or cannot create a thread.
+pub fn switch_s(cpu: usize) -> io::Result<f64> {
+    let times: io::Result<Vec<f64>> = (0..5).map(|_| Ok((yield_s(cpu, 2)? - yield_s(cpu, 1)?).max(0.0))).collect();
+    let mut times = times?;
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+/// Mean time of a sched_yield(2) in this number of threads on one CPU (s).
+fn yield_s(cpu: usize, threads: usize) -> io::Result<f64> {
+    const FOR: Duration = Duration::from_millis(10);
+    let count = move || -> io::Result<u64> {
+        pin_to(cpu)?;
+        let (began, mut count) = (Instant::now(), 0);
+        while began.elapsed() < FOR {
+            (0..32).for_each(|_| thread::yield_now());
+            count += 32;
+        }
+        Ok(count)
+    };
+    let counters = (0..threads).map(|_| thread::Builder::new().spawn(count)).collect::<io::Result<Vec<_>>>()?;
+    let counts: io::Result<u64> = counters.into_iter().map(|one| one.join().expect("it does not panic")).sum();
+    Ok(FOR.as_secs_f64() / counts?.max(1) as f64)
 }
 
 /// The two-sided 95 % quantile of Student's t.

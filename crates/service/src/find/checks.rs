@@ -67,7 +67,9 @@ fn one(
     checked.settings = real.changed();
     let socket_packets = real.socket_packets();
     checked.notes.extend(own_buffer(check, real.socket_bytes()));
-    match predicted(check, basis, socket_packets, &own) {
+    let switch_s = if check.is_threaded() { real.switch_s() } else { None };
+    let of_host = |altered: Altered| Altered { switch_s, ..altered };
+    match predicted(check.altered(socket_packets).map(of_host), basis, &own) {
         Ok(predicted) => {
             checked.predicted = Some(predicted);
         }
@@ -77,7 +79,7 @@ fn one(
         calibrated: finding.cliff_rps,
         is_lower_limit: finding.lower_limit,
         socket_packets,
-        altered: check.altered_host(socket_packets).ok().filter(|_| basis.costs.is_some()),
+        altered: check.altered_host(socket_packets).ok().map(of_host).filter(|_| basis.costs.is_some()),
         is_other_program: check.command().is_some(),
         basis,
     };
@@ -98,12 +100,11 @@ fn own_buffer(check: &Check, socket_bytes: Option<u32>) -> Option<String> {
 
 /// Predicts the cliff of a check; otherwise returns why it cannot be predicted.
 fn predicted(
-    check: &Check,
+    altered: Result<Altered, Unpredicted>,
     basis: &Basis,
-    socket_packets: u64,
     options: &Options,
 ) -> Result<ServicePrediction, Unpredicted> {
-    let altered = check.altered(socket_packets)?;
+    let altered = altered?;
     let costs = basis.costs.as_ref().ok_or(Unpredicted::NoCosts)?;
     let promise = options.promise();
     costs.predict_altered(&altered, &options.goal(&promise, basis)).map_err(Unpredicted::Engine)

@@ -360,6 +360,13 @@ impl<'a> Real<'a> {
         (bytes as f64 / self.room_bytes()) as u64
     }
 
+    /// Time to switch between two threads on the first CPU of the service, while it has no requests (s). `None`: this
+    /// process may not use the CPU.
+    pub(super) fn switch_s(&self) -> Option<f64> {
+        let cpu = *self.summary.service_cpus.first()?;
+        netcliff_host::cpu::switch_s(cpu as usize).ok()
+    }
+
     /// Mean space that a request occupies in a socket's buffer (bytes), by this host's kernel.
     fn room_bytes(&self) -> f64 {
         let messages = &self.requester.workload.messages;
