@@ -120,14 +120,13 @@ END
 }
 
 # For manual tests, not a part of `all`: prints, for the methods that follow the load and their parts, interrupts/s of
-# eth0, one-way latency, and counts of a loop of idle priority on the interrupt's CPU. ROUNDS and LOADS can be set.
+# eth0, one-way latency, and counts of a loop of lowest priority on the interrupt's CPU. ROUNDS and LOADS can be set.
 adapting() {
     apart || return 1
     NETCLIFF_STATE_DIR=/tmp/near-state netcliff agent --listen 10.9.0.1:9940 --key /tmp/key >/tmp/agent.log 2>&1 &
     agent=$!
     for _ in $(seq 100); do grep -q listens /tmp/agent.log && break; sleep 0.1; done
     for irq in $(interrupts ' ' | awk '{ print $3 }'); do echo 1 >"/proc/irq/$irq/smp_affinity_list"; done
-    usecs=$(ethtool -c eth0 | awk '$1 == "rx-usecs:" { print $2 }')
     for _ in $(seq "${ROUNDS:-3}"); do
         for load in ${LOADS:-500 4000 12000}; do
             for how in interrupts polling adapt driver; do adapting_once "$load" "$how"; done
@@ -165,7 +164,7 @@ adapting_once() {
     ip netns exec far env NETCLIFF_STATE_DIR=/tmp/rr-state netcliff rr -u --rate 100 --time 2 --to 10.9.0.1 --key /tmp/key --repeats 1 --json >/tmp/rr.json 2>/tmp/rr.log &
     rr=$!
     before=$(raised)
-    count=$(timeout 2 chrt -i 0 taskset 2 sh -c 'trap "echo \$i; exit" TERM; i=0; while :; do i=$((i + 1)); done')
+    count=$(timeout 2 nice -n 19 taskset 2 sh -c 'trap "echo \$i; exit" TERM; i=0; while :; do i=$((i + 1)); done')
     after=$(raised)
     wait $rr || cat /tmp/rr.log
     wait $load || cat /tmp/stream.log
