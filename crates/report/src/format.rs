@@ -300,6 +300,21 @@ pub fn figure(figure: &Figure, unit: Unit) -> String {
     format!("{} ({ends}{of_ends})", value(figure, unit))
 }
 
+/// A figure with its interval and the confidence of the interval: `412 kpps (403-421, 95 % confidence)`. A figure
+/// without an interval says so.
+pub fn with_confidence(figure: &Figure, unit: Unit) -> String {
+    let text = self::figure(figure, unit);
+    let Some(ends) = figure.interval else { return format!("{text} (no interval)") };
+    let sure = match ends.confidence > 0.0 {
+        true => format!("{} confidence", share_short(ends.confidence)),
+        false => "confidence unknown".to_owned(),
+    };
+    match text.strip_suffix(')') {
+        Some(open) => format!("{open}, {sure})"),
+        None => text,
+    }
+}
+
 /// A figure's value alone. A zero takes the unit of its interval, so that both can be read together.
 pub fn value(figure: &Figure, unit: Unit) -> String {
     match figure.interval {

@@ -2,7 +2,7 @@
 
 use netcliff_core::scheme::Napi;
 use netcliff_core::switching::Part;
-use netcliff_core::{Arrivals, Engine, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
+use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::SimEngine;
 
@@ -21,9 +21,10 @@ const MORE: f64 = 0.005;
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Side {
-    /// Mean time from arrival to the end of protocol processing (s).
+    /// Mean time from arrival to the end of protocol processing or, if the costs include an application, until the
+    /// application reads the packet (s).
     pub mean_latency_s: f64,
-    /// Share of the CPU that remains free.
+    /// Share of the receiving CPU's time that interrupts, polls, protocol processing and the application leave.
     pub cpu_left: f64,
     /// Share of the packets that are lost.
     pub loss: f64,
@@ -55,6 +56,10 @@ pub struct Forecast {
     pub interrupt: String,
     /// Scheme of the device in polling mode.
     pub poll: String,
+    /// True if the costs include an application: then the latency ends when it reads the packet, and its time is not in
+    /// the CPU time that is left.
+    #[serde(skip)]
+    pub has_application: bool,
     /// Predictions, in the order of increasing load.
     pub loads: Vec<Both>,
     /// Load from which on polling leaves more of the CPU free, interpolated (pps); `null` if it does so at no computed
@@ -64,6 +69,9 @@ pub struct Forecast {
     /// loss than permitted (pps); absent if these costs have no measured cliff.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_cliff_pps: Option<f64>,
+    /// The same cliff with its interval.
+    #[serde(skip)]
+    pub measured_cliff: Option<Figure>,
 }
 
 impl Forecast {
@@ -102,7 +110,9 @@ impl Forecast {
             poll: schemes[1].to_string(),
             poll_leaves_more_from_pps: crossing(&loads),
             loads,
+            has_application: host.application_s.is_some(),
             measured_cliff_pps: None,
+            measured_cliff: None,
         })
     }
 

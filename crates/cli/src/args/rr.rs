@@ -103,6 +103,9 @@ pub struct RrArgs {
     ///
     /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the
     /// NIC of a guest of QEMU (docs/how-to/vm.md), in which the server is.
+    ///
+    /// No packet of a testbed passes a NIC of this host, so that the settings of such a NIC (ethtool, `netcliff tune`)
+    /// have no effect there.
     #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, default_value = Place::Best.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
     pub testbed: Testbed,
     /// What a guest is made of.

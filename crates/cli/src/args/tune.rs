@@ -262,10 +262,13 @@ fn window(text: &str) -> Result<f64, String> {
   netcliff tune try --objective cpu --experiment block-sweep --to server
 
 The figure is the last number that the command prints, or with --metric the number at that place of its JSON. For an \
-experiment it is the figure that its file draws (y), as the mean over its measured points; without --to or --ssh it \
-is measured in a testbed on this host, where settings of NICs have no effect. Several figures are compared at a \
-confidence that holds for all of them together; the settings are better if at least one figure is better and none is \
-worse. Exit code 0: better; 1: worse, not decided, or the command failed."
+experiment it is the figure that its file draws (y), as the mean over its measured points. Several figures are \
+compared at a confidence that holds for all of them together; the settings are better if at least one figure is \
+better and none is worse. Exit code 0: better; 1: worse, not decided, or the command failed.
+
+The settings of a NIC affect only traffic through that NIC. A COMMAND that measures in network namespaces or on \
+loopback, as `netcliff rr` and `find` do by default, cannot show their effect, nor can an experiment without --to or \
+--ssh: it is measured in a testbed on this host."
 )]
 pub struct TryArgs {
     /// What is wanted

@@ -159,12 +159,12 @@ mod calibrate {
         })
     }
 
-    /// A sentence such as `This host's calibration is find run 3 (2026-11-28 10:00 UTC), cliff 216 kpps (191-242): it
-    /// is the newest that qualifies.`
+    /// A sentence such as `This host's calibration is find run 3 (2026-11-28 10:00 UTC), cliff 216 kpps (191-242, 94 %
+    /// confidence): it is the newest that qualifies.`
     fn sentence(found: &Found) -> String {
-        let cliff = found
-            .cliff_pps
-            .map_or("no measured cliff".to_owned(), |cliff| format!("cliff {}", format::figure(&cliff, Unit::Pps)));
+        let cliff = found.cliff_pps.map_or("no measured cliff".to_owned(), |cliff| {
+            format!("cliff {}", format::with_confidence(&cliff, Unit::Pps))
+        });
         let why = found.why.as_deref().unwrap_or("the newest that measured a cliff with standard settings");
         let date = format::date_utc(found.finding.provenance.started_unix_s);
         format!("This host's calibration is {} ({date}), {cliff}: {why}.\n", found.name)

@@ -1,6 +1,6 @@
 //! A run as points with figures.
 
-use netcliff_core::{Figure, Fingerprint, Provenance, units};
+use netcliff_core::{Figure, Fingerprint, Interval, Provenance, units};
 
 use super::Quantity;
 use netcliff_stats::contrast::Estimate;
@@ -76,6 +76,9 @@ pub struct Reading {
     pub computed: bool,
     /// The mean with its standard error. `None` if the variation is unknown.
     pub estimate: Option<Estimate>,
+    /// Interval that the run has for a value without an estimate, such as the bounds of a single search. It covers
+    /// errors within the run and is not tested. `None` if there is an estimate, or no interval.
+    pub interval: Option<Interval>,
     /// Number of repeats. `None` if it is not known, or if the figure was computed.
     pub repeats: Option<u32>,
     /// Whether the value is a lower limit, because something other than the measured object limited it.
@@ -94,6 +97,7 @@ impl Reading {
             value: mean,
             computed: false,
             estimate,
+            interval: None,
             repeats,
             lower_limit: false,
         })
@@ -113,6 +117,7 @@ impl Reading {
             quantity,
             value: figure.value,
             computed: false,
+            interval: figure.interval.filter(|_| estimate.is_none()),
             estimate,
             repeats,
             lower_limit: false,
@@ -122,7 +127,7 @@ impl Reading {
     /// The reading of a figure of the model or the simulator.
     pub fn of_computed(quantity: Quantity, figure: &Figure) -> Option<Self> {
         let reading = Self::of_figure(quantity, figure, None)?;
-        Some(Self { computed: true, estimate: Estimate::of_figure(figure, None), ..reading })
+        Some(Self { computed: true, estimate: Estimate::of_figure(figure, None), interval: None, ..reading })
     }
 }
 

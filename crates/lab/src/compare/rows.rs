@@ -1,6 +1,6 @@
 //! The figures that both runs have, with their test results.
 
-use netcliff_core::{Dimension, Figure};
+use netcliff_core::{Dimension, Figure, Interval};
 use serde::Serialize;
 
 use super::gate::Standing;
@@ -38,6 +38,10 @@ pub struct Row {
     pub a: Figure,
     /// Value in run B: the mean with its interval, or the only value.
     pub b: Figure,
+    /// Intervals that the runs A and B have for a value without repeats; they are not tested, and they are not in the
+    /// JSON. `None` if the value has repeats or no interval.
+    #[serde(skip)]
+    pub own_intervals: [Option<Interval>; 2],
     /// True if `a` is a lower limit, because something other than the measured object limited it; absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub a_lower_limit: bool,
@@ -76,6 +80,12 @@ impl Row {
     pub fn is_open(&self) -> bool {
         if self.a.value < self.b.value { self.a_lower_limit } else { self.b_lower_limit }
     }
+
+    /// The values of A and B, each with the interval of its repeats or, without repeats, with the run's own interval.
+    pub fn figures(&self) -> [Figure; 2] {
+        let [a, b] = self.own_intervals;
+        [(self.a, a), (self.b, b)].map(|(figure, own)| Figure { interval: figure.interval.or(own), ..figure })
+    }
 }
 
 /// The figures of a point that the other run has too.
@@ -91,6 +101,7 @@ pub(super) fn rows_of(point: &MeasuredPoint, b: &Measured) -> Vec<Row> {
             quantity: here.quantity,
             a: figure(here),
             b: figure(there),
+            own_intervals: [here.interval, there.interval],
             a_lower_limit: here.lower_limit,
             b_lower_limit: there.lower_limit,
             computed: here.computed || there.computed,

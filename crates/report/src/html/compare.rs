@@ -1,13 +1,14 @@
 //! [`compare`]: the page of `netcliff compare`.
 
 use maud::{Markup, html};
+use netcliff_core::{Figure, Interval};
 use netcliff_lab::compare::{Change, Comparison, Row, Side, Verdict, point_title};
 
 use super::page;
 use super::stack::{Cell, figure as number, stack, words};
 use crate::format::{self, Unit};
 use crate::terminal::comparison::{
-    answer, bar_line, bar_verdict, change, legend, method, name, open_rows, p, sides, value,
+    answer, bar_line, bar_verdict, by_size, change, legend, method, name, open_rows, p, sides, value, without_interval,
 };
 
 /// The self-contained page: both runs, every figure with its change, the limit of `--fail-if-slower`, and changed
@@ -41,7 +42,9 @@ fn body(comparison: &Comparison) -> Markup {
             section #figures {
                 h2 { "Changes from A to B" }
                 (figures(comparison))
-                @if let Some(legend) = legend(comparison) { p.note { (legend) } }
+                @for legend in [legend(comparison), without_interval(comparison)].into_iter().flatten() {
+                    p.note { (legend) }
+                }
                 @if comparison.is_tested() { p.note { (method(comparison)) "." } }
             }
             section #changed {
@@ -71,6 +74,11 @@ fn figures(comparison: &Comparison) -> Markup {
 
 fn figure(comparison: &Comparison, row: &Row) -> Vec<Cell> {
     let unit = Unit::of(row.quantity.dimension);
+    let side = |figure: Figure, own: Option<Interval>| match own {
+        Some(_) => format::with_confidence(&figure, unit),
+        None => value(&figure, unit),
+    };
+    let ([a, b], [own_a, own_b]) = (row.figures(), row.own_intervals);
     let verdict = match row.verdict {
         Verdict::Better => "better",
         Verdict::Worse => "worse",
@@ -81,8 +89,8 @@ fn figure(comparison: &Comparison, row: &Row) -> Vec<Cell> {
     vec![
         words(point_title(comparison.kind, &row.point)),
         words(name(row)),
-        words(value(&row.a, unit)),
-        words(value(&row.b, unit)),
+        words(side(a, own_a)),
+        words(side(b, own_b)),
         words(change(row)),
         number(row.p_corrected.map_or("-".to_owned(), p)),
         Cell::Figure(html! { strong { (verdict) } }),
@@ -94,7 +102,7 @@ fn changed(comparison: &Comparison) -> Markup {
         let (a, b) = sides(change);
         vec![words(&change.name), words(a), words(b)]
     };
-    stack(&["setting", "A", "B"], comparison.changed.iter().map(row))
+    stack(&["setting", "A", "B"], by_size(comparison).into_iter().map(row))
 }
 
 fn only(comparison: &Comparison, which: &str, points: &[String]) -> Markup {

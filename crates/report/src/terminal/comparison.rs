@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use netcliff_core::Figure;
+use netcliff_core::{Figure, Interval};
 use netcliff_lab::compare::{
     Change, Class, Comparison, Gate, Outcome, Quantity, Repetition, Row, Side, Verdict, point_title,
 };
@@ -24,13 +24,15 @@ struct Most {
     changes: usize,
     rows: usize,
     points: usize,
+    /// What shows the rest.
+    rest: &'static str,
 }
 
 /// The complete page: the answer, both runs, every figure of the points that both have, the result against
 /// `--fail-if-slower`, other changes, and notes.
 pub fn compare(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
-    let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX };
+    let most = Most { changes: CHANGES_SHOWN, rows: usize::MAX, points: usize::MAX, rest: "--json has all" };
     begin(&mut page, comparison, most);
     let method = comparison.is_tested().then(|| method(comparison));
     let notes: Vec<String> = method.into_iter().chain(comparison.notes.iter().cloned()).collect();
@@ -41,7 +43,8 @@ pub fn compare(comparison: &Comparison, style: Style) -> String {
 /// A comparison on one screen: the answer, and the beginning of long lists.
 pub fn compare_brief(comparison: &Comparison, style: Style) -> String {
     let mut page = Page::new(style);
-    begin(&mut page, comparison, Most { changes: BRIEF_CHANGES, rows: BRIEF_ROWS, points: BRIEF_POINTS });
+    let most = Most { changes: BRIEF_CHANGES, rows: BRIEF_ROWS, points: BRIEF_POINTS, rest: "-v shows all" };
+    begin(&mut page, comparison, most);
     let notes = comparison.notes.len();
     let notes = if notes == 1 { "1 note".to_owned() } else { format!("{notes} notes") };
     let tested = if comparison.is_tested() { ", how it was tested," } else { "" };
@@ -54,23 +57,24 @@ fn begin(page: &mut Page, comparison: &Comparison, most: Most) {
     page.paragraph(0, if alarm { Tone::Alarm } else { Tone::Strong }, &sentence);
     side(page, "A", &comparison.a);
     side(page, "B", &comparison.b);
-    figures(page, comparison, most.rows);
-    bar(page, comparison, most.points);
-    changed(page, comparison, most.changes);
+    figures(page, comparison, most);
+    bar(page, comparison, most);
+    changed(page, comparison, most);
     for (which, points) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
         if !points.is_empty() {
             page.heading(&format!("ONLY IN {which}"));
             let titles = points.iter().take(most.points).map(|point| point_title(comparison.kind, point));
             titles.for_each(|title| page.item("- ", &title));
-            and_more(page, points.len(), most.points);
+            if let more @ 1.. = points.len().saturating_sub(most.points) {
+                page.item("- ", &format!("and {more} more: {}", most.rest));
+            }
         }
     }
 }
 
-fn and_more(page: &mut Page, all: usize, shown: usize) {
-    if let more @ 1.. = all.saturating_sub(shown) {
-        page.item("- ", &format!("and {more} more"));
-    }
+/// Size of a row's relative change; 0 if the row has none.
+fn size(row: &Row) -> f64 {
+    row.change.as_ref().map_or(0.0, |change| change.value.abs())
 }
 
 /// True if B fails `--fail-if-slower` or, without that option, if a figure of B is significantly worse; and the answer
@@ -92,7 +96,6 @@ pub fn answer(comparison: &Comparison) -> (bool, String) {
         return (false, format!("No difference is shown in {of} ({confidence}). {}.", would_show(comparison)));
     }
     let shown = tested.iter().filter(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
-    let size = |row: &Row| row.change.as_ref().map_or(0.0, |change| change.value.abs());
     let largest = shown.max_by(|a, b| size(a).total_cmp(&size(b)));
     let largest = largest.map_or(String::new(), |row| {
         format!(". Largest change: {}, {} {}", point_title(comparison.kind, &row.point), name(row), change(row))
@@ -115,7 +118,7 @@ fn untested(comparison: &Comparison) -> String {
         "No figure was tested: the model or the simulator computed them, and only measured figures are tested."
             .to_owned()
     };
-    let intervals = if has_intervals(comparison) {
+    let intervals = if has_intervals(comparison) || comparison.rows.iter().any(|row| own_intervals(row).is_some()) {
         " Intervals cover errors within each run, not changes of the host between the runs."
     } else {
         ""
@@ -170,6 +173,29 @@ pub fn legend(comparison: &Comparison) -> Option<&'static str> {
     livelock.then_some("left at 2x: rate delivered at twice the cliff, as a share of the peak; more is better.")
 }
 
+/// Why changes have no interval, for the terminal and the HTML page; `None` if each has one, or if the reason is another.
+pub fn without_interval(comparison: &Comparison) -> Option<&'static str> {
+    let is_single = |row: &Row| [row.a_repeats, row.b_repeats].contains(&Some(1));
+    let lacks = |row: &Row| row.change.is_some_and(|change| change.interval.is_none());
+    let found = comparison.rows.iter().any(|row| row.verdict == Verdict::NotTested && is_single(row) && lacks(row));
+    found.then_some("A change has no interval where A or B has only one repeat or search.")
+}
+
+/// The intervals that the runs have for a value without repeats, as text; `None` if neither run has one.
+fn own_intervals(row: &Row) -> Option<String> {
+    let unit = Unit::of(row.quantity.dimension);
+    let of = |(which, figure, own): (&str, Figure, Option<Interval>)| {
+        let lead = if figure.value == 0.0 { own?.high } else { figure.value };
+        let ends = format::interval(&figure, unit, "-")?;
+        let confidence = own?.confidence;
+        let sure = if confidence > 0.0 { format!(" ({})", format::share_short(confidence)) } else { String::new() };
+        Some(format!("of {which} {ends}{}{sure}", unit.scale(lead).1))
+    };
+    let ([a, b], [own_a, own_b]) = (row.figures(), row.own_intervals);
+    let sides: Vec<String> = [("A", a, own_a), ("B", b, own_b)].into_iter().filter_map(of).collect();
+    (!sides.is_empty()).then(|| format!("interval {}", sides.join(", ")))
+}
+
 /// The method of the tests as a sentence, for the terminal and the HTML page.
 pub fn method(comparison: &Comparison) -> String {
     let (speed, cost) = (tests(comparison, Class::Speed), tests(comparison, Class::Cost));
@@ -191,7 +217,7 @@ fn side(page: &mut Page, which: &str, side: &Side) {
     page.fact(which, &format!("{}{partial}, {date}: {}", side.name, side.provenance.command));
 }
 
-fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
+fn figures(page: &mut Page, comparison: &Comparison, most: Most) {
     let tested = comparison.is_tested();
     let how = if tested { "MEANS OF THE REPEATS; P CORRECTED BY HOLM" } else { "NOT TESTED" };
     page.heading(&format!("CHANGES FROM A TO B ({how})"));
@@ -204,22 +230,61 @@ fn figures(page: &mut Page, comparison: &Comparison, most: usize) {
     let head = format!("    {:<14}{:>12}{:>12} {change:>22}{p:>8}", "", "A", "B");
     let mut lines = vec![head.trim_end().to_owned()];
     let mut point = "";
-    // If there are many figures, only figures with a significant difference are shown.
-    let many = comparison.rows.len() > most;
-    let shows = |row: &&Row| !many || matches!(row.verdict, Verdict::Better | Verdict::Worse);
-    let shown: Vec<&Row> = comparison.rows.iter().filter(shows).take(most).collect();
+    let shown = shown_rows(comparison, most.rows);
     for row in &shown {
         if row.point != point {
             point = &row.point;
             lines.push(format!("  {}", format::printable(&point_title(comparison.kind, point))));
         }
         lines.push(line(row, tested));
-    }
-    if many {
-        lines.push(format!("  {} more figures without a significant difference", comparison.rows.len() - shown.len()));
+        lines.extend(own_intervals(row).map(|own| format!("      {own}")));
     }
     page.block(&lines.join("\n"));
-    legend(comparison).into_iter().for_each(|legend| page.paragraph(2, Tone::Faint, legend));
+    if let Some(hidden) = hidden_rows(comparison, &shown) {
+        page.paragraph(2, Tone::Plain, &format!("{hidden}: {}", most.rest));
+    }
+    let legends = [legend(comparison), without_interval(comparison)];
+    legends.into_iter().flatten().for_each(|legend| page.paragraph(2, Tone::Faint, legend));
+}
+
+fn is_significant(row: &Row) -> bool {
+    matches!(row.verdict, Verdict::Better | Verdict::Worse)
+}
+
+/// The rows that a page with room for `most` shows, in their order. If there are more rows, those with a significant
+/// difference or, if nothing was tested, all; of these the largest changes.
+fn shown_rows(comparison: &Comparison, most: usize) -> Vec<&Row> {
+    let all = comparison.rows.len() <= most || !comparison.is_tested();
+    let mut shown: Vec<(usize, &Row)> =
+        comparison.rows.iter().enumerate().filter(|(_, row)| all || is_significant(row)).collect();
+    if shown.len() > most {
+        shown.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
+        shown.truncate(most);
+        shown.sort_by_key(|(at, _)| *at);
+    }
+    shown.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The numbers of figures that are not shown, by their result; `None` if all are shown.
+fn hidden_rows(comparison: &Comparison, shown: &[&Row]) -> Option<String> {
+    let hidden = |which: &dyn Fn(&Row) -> bool| {
+        let all = comparison.rows.iter().filter(|row| which(row)).count();
+        all - shown.iter().filter(|row| which(row)).count()
+    };
+    if !comparison.is_tested() {
+        return match hidden(&|_| true) {
+            0 => None,
+            more => Some(format!("{more} more figures with smaller changes")),
+        };
+    }
+    let parts = [
+        (hidden(&is_significant), "with a smaller significant difference"),
+        (hidden(&|row| row.verdict == Verdict::NotShown), "without a significant difference"),
+        (hidden(&|row| matches!(row.verdict, Verdict::NotTested | Verdict::Computed)), "not tested"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    (!parts.is_empty()).then(|| format!("More figures: {}", parts.join(", ")))
 }
 
 fn line(row: &Row, tested: bool) -> String {
@@ -335,15 +400,18 @@ pub fn p(p: f64) -> String {
     }
 }
 
-fn bar(page: &mut Page, comparison: &Comparison, most: usize) {
+fn bar(page: &mut Page, comparison: &Comparison, most: Most) {
     let Some(share) = comparison.fail_if_slower else { return };
-    let open: Vec<&Row> = open_rows(comparison).collect();
+    let mut open: Vec<&Row> = open_rows(comparison).collect();
+    open.sort_by(|a, b| size(b).total_cmp(&size(a)));
     if open.is_empty() {
         return;
     }
     page.heading(&format!("SLOWER BY MORE THAN {}", format::share_short(share)));
-    open.iter().take(most).for_each(|row| page.item("- ", &bar_line(comparison, row)));
-    and_more(page, open.len(), most);
+    open.iter().take(most.points).for_each(|row| page.item("- ", &bar_line(comparison, row)));
+    if let more @ 1.. = open.len().saturating_sub(most.points) {
+        page.item("- ", &format!("and {more} more with smaller changes: {}", most.rest));
+    }
 }
 
 /// The figures for which B does not pass `--fail-if-slower`: slower by more than the limit, or not shown to be slower
@@ -408,15 +476,36 @@ pub fn bar_line(comparison: &Comparison, row: &Row) -> String {
     format!("{point}, {}: {}{relative}; {verdict}", name(row), change(row))
 }
 
-fn changed(page: &mut Page, comparison: &Comparison, most: usize) {
+/// The other differences: settings and facts in their order, then costs, the largest relative change first.
+pub fn by_size(comparison: &Comparison) -> Vec<&Change> {
+    let mut changes: Vec<&Change> = comparison.changed.iter().collect();
+    let size = |change: &Change| change.change.map_or(f64::INFINITY, f64::abs);
+    changes.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    changes
+}
+
+/// What the other differences that a page has no room for are.
+fn hidden_changes(hidden: &[&Change]) -> String {
+    let costs = hidden.iter().filter(|change| change.change.is_some()).count();
+    let costs_named = format::counted(costs as u64, "cost");
+    match (hidden.len() - costs, costs) {
+        (settings, 0) => format!("and {} more", format::counted(settings as u64, "setting")),
+        (0, _) => format!("and {costs_named} more, with smaller changes"),
+        (settings, _) => format!("and {} and {costs_named} more", format::counted(settings as u64, "setting")),
+    }
+}
+
+fn changed(page: &mut Page, comparison: &Comparison, most: Most) {
     page.heading("OTHER DIFFERENCES");
     if comparison.changed.is_empty() {
         page.paragraph(2, Tone::Plain, "None of what netcliff records (kernel, settings, devices).");
     }
-    for change in comparison.changed.iter().take(most) {
-        page.item("- ", &changed_line(change));
+    let changes = by_size(comparison);
+    let (shown, hidden) = changes.split_at(changes.len().min(most.changes));
+    shown.iter().for_each(|change| page.item("- ", &changed_line(change)));
+    if !hidden.is_empty() {
+        page.item("- ", &format!("{}: {}", hidden_changes(hidden), most.rest));
     }
-    and_more(page, comparison.changed.len(), most);
     if comparison.costs_differ() {
         page.paragraph(
             2,

@@ -153,7 +153,7 @@ fn basis(headroom: &Headroom) -> String {
     };
     format!(
         "Cliff of one CPU: {}{frames}, {how} ({}{date}{age}{why}).{valid}{others}",
-        format::figure(&headroom.cliff_pps, Unit::Pps),
+        format::with_confidence(&headroom.cliff_pps, Unit::Pps),
         headroom.cliff_of,
     )
 }
@@ -187,11 +187,11 @@ fn legend(headroom: &Headroom) -> String {
         None => "of limit: the larger of load / cliff and busy.".to_owned(),
     };
     let latency = if has_latency(headroom) {
-        " latency (mean), p99: of the calibrated packets at this load, by the model; -: no packets, or not computed."
+        " mean, p99: latency of the calibrated packets at this load, by the model; -: no packets, or not computed."
     } else {
         ""
     };
-    of_limit + latency
+    format!("{of_limit} softirq, busy: shares of the CPU's time (busy: all but idle).{latency}")
 }
 
 fn cpus(headroom: &Headroom) -> String {
@@ -211,7 +211,7 @@ fn cpus(headroom: &Headroom) -> String {
             latency(|latency| latency.p99),
         ]
     };
-    let heads = ["", "load", "softirq", "busy", "of limit", "nearest limit", "latency", "p99"].map(str::to_owned);
+    let heads = ["", "load", "softirq", "busy", "of limit", "nearest limit", "mean", "p99"].map(str::to_owned);
     let rows = [heads].into_iter().chain(headroom.cpus.iter().map(row));
     if has_latency(headroom) {
         return columns(rows);
@@ -324,7 +324,7 @@ mod tests {
         let flat =
             |headroom: &Headroom| super::headroom(headroom, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
         let page = flat(&example());
-        let line = "Cliff of one CPU: 216 kpps (191-242) of 64-byte frames, measured (find run 3, 2025-11-24 16:00:00 \
+        let line = "Cliff of one CPU: 216 kpps (191-242, 93.8 % confidence) of 64-byte frames, measured (find run 3, 2025-11-24 16:00:00 \
                     UTC, 40 days ago). Do not rely on it: see CAUTION. Other frame sizes or programs have another cliff: `netcliff \
                     learn` estimates it from traffic. Counted over 2.00 s. A packet counts once for each device";
         assert!(page.contains(line), "{page}");

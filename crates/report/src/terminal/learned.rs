@@ -37,8 +37,10 @@ pub fn learned(learned: &Learned, style: Style) -> String {
         );
     }
     if let Some(part) = learned.first_cpu() {
+        let ends = part.costs.iter().find_map(|cost| cost.figure.interval);
+        let level = ends.map_or(String::new(), |ends| format!("; {} intervals", format::share_short(ends.confidence)));
         page.list(
-            &format!("CPU TIME OF PACKETS AND POLLS ({})", part.name),
+            &format!("CPU TIME OF PACKETS AND POLLS ({}{level})", part.name),
             &part.costs.iter().map(|one| cost(part, one)).collect::<Vec<_>>(),
         );
     }
@@ -81,7 +83,7 @@ fn answer(learned: &Learned) -> String {
     let highest = first.share_highest.map_or_else(String::new, |highest| {
         format!("; highest: {} at {}", format::share_short(highest), format::date_utc(learned.traffic.highest_unix_s))
     });
-    let cliff = format::figure(&cliff, Unit::Pps);
+    let cliff = format::with_confidence(&cliff, Unit::Pps);
     let at = format!("This host is at {share} of its cliff{highest}.");
     let part = subject(first);
     match first.cliff_pps.filter(|_| learned.share_of(first) < WHOLE) {
@@ -312,7 +314,7 @@ mod tests {
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         for says in [
             "at 6 % (4.5 % to 8 %, 90 % confidence) of its cliff; highest: 8 % at 1970-01-01 00:00:00 UTC.",
-            "Its cliff is 100 kpps (74-136) in all, with this mix of packets: CPU 0, which gets 50 % of them, is then at its own cliff of 50.0 kpps.",
+            "Its cliff is 100 kpps (74-136, 90 % confidence) in all, with this mix of packets: CPU 0, which gets 50 % of them, is then at its own cliff of 50.0 kpps.",
             "in 24 slices of 400 ms; CPU time was measured in 13 of them (eBPF programs at the kernel's transitions, exact). The meter was off in the others",
             "per interrupt: 7.00 us",
             "packet and its poll together: 7.00 us",
@@ -324,7 +326,7 @@ mod tests {
         let page = learned(&example(&[1.0]), Style { width: 200, ..Style::default() });
         assert!(
             page.contains(
-                "Its cliff is 50.0 kpps (37.0-68.0) with this mix of packets: CPU 0 reaches its limit first."
+                "Its cliff is 50.0 kpps (37.0-68.0, 90 % confidence) with this mix of packets: CPU 0 reaches its limit first."
             ),
             "{page}"
         );

@@ -3,7 +3,7 @@
 use netcliff_care::limits::{Interrupts, System, USUAL_SIZES_BYTES, curves, roofline};
 use netcliff_core::parts::Memory;
 use netcliff_core::{Bus, Host, Provenance};
-use netcliff_lab::compare::{Measured, compare};
+use netcliff_lab::compare::{Change, Measured, compare};
 use netcliff_report::drawing::Drawing;
 use netcliff_report::{Style, terminal};
 
@@ -140,5 +140,33 @@ fn compare_says_what_is_shown_first() {
             begins == "FAILED: " || words.contains("probability of 80 %") || words.contains("however large"),
             "{page}"
         );
+    }
+}
+
+/// The screen shows the largest changes, says what it hides and where to read it, and shows the interval that a run
+/// has without repeats.
+#[test]
+fn compare_shows_the_largest_changes_first() {
+    let text = include_str!("../../../../web/tests/data/find.json");
+    let [a, b] = ["a", "b"].map(|name| Measured::of_json(name, text).expect("a run"));
+    let mut comparison = compare(&a, &b, None).expect("the same kind");
+    let change = |name: &str, change| Change {
+        name: format!("calibration.{name}"),
+        a: Some("1".to_owned()),
+        b: Some("2".to_owned()),
+        change: Some(change),
+    };
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    comparison.changed = names.iter().enumerate().map(|(at, name)| change(name, 0.01 * at as f64)).collect();
+    let page = terminal::compare_brief(&comparison, style(80));
+    screen(&page, 80, "Not enough repeats to tell whether ");
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "OTHER DIFFERENCES - calibration.g: 1 -> 2 (+6 %) - calibration.f: 1 -> 2 (+5 %)",
+        "and 1 cost more, with smaller changes: -v shows all",
+        "interval of A 196-308 kpps (87.5 %), of B 196-308 kpps (87.5 %)",
+        "A change has no interval where A or B has only one repeat or search.",
+    ] {
+        assert!(words.contains(part), "{part}: {page}");
     }
 }

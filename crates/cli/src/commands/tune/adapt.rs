@@ -155,7 +155,8 @@ fn forecast(
     let name = found.name.to_string();
     let forecast = Forecast::of((name.as_str(), &found.calibration.host), parts, up_pps, frame_bytes);
     let forecast = forecast.ok_or("neither model nor simulator has these schemes at these loads")?;
-    Ok(Forecast { measured_cliff_pps: found.cliff_pps.map(|cliff| cliff.value), ..forecast })
+    let measured_cliff_pps = found.cliff_pps.map(|cliff| cliff.value);
+    Ok(Forecast { measured_cliff_pps, measured_cliff: found.cliff_pps, ..forecast })
 }
 
 /// Other programs and drivers that change the same settings of a device.
@@ -257,18 +258,27 @@ fn text(args: &AdaptArgs, event: &Event) -> String {
 
 /// The forecast as a table.
 fn expected(forecast: &Forecast, up_pps: f64) -> String {
+    let (end, application) = match forecast.has_application {
+        true => ("the application reads the packet", ", protocol processing and the application leave"),
+        false => ("protocol processing is done", " and protocol processing leave (the costs include no application)"),
+    };
     let mut text = format!(
-        "  expected ({}, {}): latency until protocol processing is done, CPU left, loss\n    interrupts: {}\n    polling:    {}\n",
-        if forecast.engine == "model" { "predicted" } else { "simulated" },
+        "  expected at each load ({} with the costs of {}; frames of {:.0} bytes):\n",
+        if forecast.engine == "model" { "by the model" } else { "simulated" },
         forecast.costs,
-        forecast.interrupt,
-        forecast.poll
+        forecast.frame_bytes
     );
-    text += &format!("    {:>9}  {:^29}  {:^29}\n", "load", "interrupts", "polling");
+    text += &format!("    mean latency: from the packet's arrival until {end}\n");
+    text += &format!("    CPU left: share of the receiving CPU's time that interrupts, polls{application}\n");
+    text += "    lost: share of the packets\n";
+    text += &format!("    interrupts: {}\n    polling:    {}\n", forecast.interrupt, forecast.poll);
+    let heads = format!("{:>12} {:>9} {:>7}", "mean latency", "CPU left", "lost");
+    text += &format!("    {:>9}  {:^30}  {:^30}\n", "", "interrupts", "polling");
+    text += &format!("    {:>9}  {heads}  {heads}\n", "load");
     for both in SHOWN.iter().filter_map(|place| forecast.loads.get(*place)) {
         let side = |side: &adapt::Side| {
             format!(
-                "{:>9} {:>9} {:>9}",
+                "{:>12} {:>9} {:>7}",
                 format::quantity(side.mean_latency_s, Unit::Seconds),
                 format::share(side.cpu_left.max(0.0)),
                 format::loss(side.loss)
@@ -279,15 +289,15 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
     }
     text += &match forecast.poll_leaves_more_from_pps {
         Some(pps) => {
-            format!("  from {} on, polling leaves more CPU time than interrupts\n", format::quantity(pps, Unit::Pps))
+            format!("  from {} on, polling leaves more CPU time than interrupts do\n", format::quantity(pps, Unit::Pps))
         }
         None => "  at none of these loads does polling leave more CPU time: these settings gain nothing\n".to_owned(),
     };
-    if let Some(cliff) = forecast.measured_cliff_pps.filter(|cliff| *cliff < up_pps) {
+    if let Some(cliff) = forecast.measured_cliff.filter(|cliff| cliff.value < up_pps) {
         text += &format!(
-            "  {} measured the cliff at {}, below the load at which polling begins: --up a little below it\n",
+            "  {} measured the cliff at {}, below the load at which polling begins: set --up a little below it\n",
             forecast.costs,
-            format::quantity(cliff, Unit::Pps)
+            format::with_confidence(&cliff, Unit::Pps)
         );
     }
     text

@@ -105,15 +105,26 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     Ok(if verdict == Verdict::Better { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Warns that an experiment without a second host measures no NIC, if the plan sets one.
+/// Reports which traffic the settings of NICs in the plan affect, unless an experiment has a second host. A command or
+/// experiment in a testbed on this host cannot show their effect.
 fn say_where(args: &TryArgs, plan: &Plan) {
-    let sets_nic = plan.steps.iter().any(|step| step.setting.interface().is_some());
-    if args.experiment.is_some() && !args.far.is_asked() && sets_nic {
-        output::say(
-            "netcliff: measured in a testbed on this host, where settings of its NICs have no effect; \
-             an experiment of transfers goes through them with --to or --ssh",
-        );
+    let mut devices: Vec<&str> = plan.steps.iter().filter_map(|step| step.setting.interface()).collect();
+    devices.dedup();
+    if devices.is_empty() || args.far.is_asked() {
+        return;
     }
+    let devices = devices.join(", ");
+    output::say(if args.experiment.is_some() {
+        format!(
+            "netcliff: measured in a testbed on this host: no packet passes {devices}, so that settings of {devices} \
+             have no effect there; an experiment of transfers passes the NIC with --to or --ssh"
+        )
+    } else {
+        format!(
+            "netcliff: settings of {devices} affect only traffic through {devices}: a command that measures in network \
+             namespaces or on loopback, as `netcliff rr` and `find` do by default, cannot show their effect"
+        )
+    });
 }
 
 fn set(session: &mut Session, args: &TryArgs, plan: &Plan, tuned: bool) -> anyhow::Result<()> {
