@@ -153,7 +153,7 @@ fn analysis(analysis: &Analysis, is_unknown: bool, style: Style) -> String {
         return text;
     }
     let mut table = empty(style);
-    table.set_header(["a cost 1 % higher", "change of cliff", "latency", "CPU left"]);
+    table.set_header(["a cost 1 % higher", "change of cliff", "mean latency", "CPU left"]);
     for one in &analysis.sensitivities {
         let or_dash =
             |value: Option<f64>, unit: &str| value.map_or("-".to_owned(), |value: f64| format!("{value:+.3} {unit}"));
@@ -182,6 +182,16 @@ fn list(records: &[Record], style: Style) -> String {
     let groups: Vec<&[Record]> = records.chunk_by(|a, b| telling.iter().all(|(_, get)| get(a) == get(b))).collect();
     for group in &groups {
         text.push_str(&format!("\n{}{}", facts(&telling, &group[0]), lines(&brief(group, style))));
+    }
+    let mut ends: Vec<&str> = records.iter().filter_map(|record| record.outcome.latency_to.as_deref()).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    if let [end] = ends[..] {
+        let legend = format!(
+            "latency (mean, p50, p99): {}; CPU left: idle share of the receiving CPU's time",
+            end_of_latency(end)
+        );
+        text.push_str(&format!("\n{}", wrapped(&legend, style)));
     }
     let below = [
         groups.iter().any(|group| shares_costs(group)).then_some(SHARED_COSTS_NOTE),
@@ -414,7 +424,7 @@ fn method_of_cpu(name: &str) -> String {
         "approximate" => "approximate (see the notes)".to_owned(),
         meter => format!("measured ({meter})"),
     };
-    format!("shares of time, {method}; \"CPU left\" is idle time")
+    format!("shares of the receiving CPU's time, {method}; \"CPU left\" is its idle time")
 }
 
 /// Figures of each application, a line each. Empty unless there are several applications.
@@ -423,7 +433,7 @@ fn applications(parts: &[ApplicationOutcome], style: Style) -> String {
         return String::new();
     }
     let mut table = empty(style);
-    table.set_header(["application", "offered", "read", "lost at socket", "latency", "CPU"]);
+    table.set_header(["application", "offered", "read", "lost at socket", "mean latency", "of a CPU"]);
     for part in parts {
         let column =
             |figure: Option<Figure>, unit| figure.map_or("-".to_owned(), |figure| format::value(&figure, unit));

@@ -74,8 +74,8 @@ const SWEEP: &[Sweep] = &[
     ("offered", Unit::Pps, |o| o.offered_pps),
     ("delivered", Unit::Pps, |o| o.throughput_pps),
     ("lost", Unit::Share, |o| o.loss_fraction),
-    ("p50", Unit::Seconds, |o| latency(o)?.p50),
-    ("p99", Unit::Seconds, |o| latency(o)?.p99),
+    ("latency p50", Unit::Seconds, |o| latency(o)?.p50),
+    ("latency p99", Unit::Seconds, |o| latency(o)?.p99),
     ("CPU left", Unit::Share, |o| o.cpu?.available),
 ];
 

@@ -169,30 +169,37 @@ fn excluding(finding: &Finding) -> Option<String> {
 /// Names of figures, each with the engines that have it.
 type Named<'a> = Vec<(&'a str, Vec<&'a str>)>;
 
-/// Confidence of the intervals of cliffs and peak, each with its figures. `None` if no figure has an interval. The
-/// measured cliff is not included, because the first line gives its confidence.
+/// Confidence of the intervals of cliffs, peak, livelock and p99, each with its figures; without their names if all have
+/// the same. `None` if no figure has an interval. The measured cliff is not included, because the first line gives its
+/// confidence.
 pub fn confidences(finding: &Finding) -> Option<String> {
     let searches = count(finding);
-    let names = [
+    let left = super::delivered_at_twice(finding);
+    let rates = [
         ("cliff", &finding.cliff_pps),
         ("cliff with pauses", &finding.cliff_experienced_pps),
         ("peak", &finding.peak_pps),
+        ("left at 2x cliff", &left),
     ];
+    let rates =
+        rates.into_iter().flat_map(|(name, by)| by.present().map(move |(engine, figure)| (name, engine, *figure)));
+    let latencies = finding.latency.iter().flat_map(|at| at.latency_s.present());
+    let p99 = latencies.filter_map(|(engine, latency)| Some(("p99", engine, latency.p99?)));
     // By confidence: the names, each with its engines.
     let mut groups: Vec<(f64, Named<'_>)> = Vec::new();
-    for (name, figures) in names {
-        for (engine, figure) in figures.present() {
-            let Some(ends) = figure.interval.filter(|_| (name, engine) != ("cliff", EngineKind::Wire)) else {
-                continue;
-            };
-            let engine = super::column(engine);
-            match groups.iter_mut().find(|(confidence, _)| (confidence - ends.confidence).abs() < 0.01) {
-                Some((_, named)) => match named.iter_mut().find(|(of, _)| *of == name) {
-                    Some((_, engines)) => engines.push(engine),
-                    None => named.push((name, vec![engine])),
-                },
-                None => groups.push((ends.confidence, vec![(name, vec![engine])])),
-            }
+    for (name, engine, figure) in rates.chain(p99) {
+        let Some(ends) = figure.interval.filter(|_| (name, engine) != ("cliff", EngineKind::Wire)) else {
+            continue;
+        };
+        let engine = super::column(engine);
+        match groups.iter_mut().find(|(confidence, _)| (confidence - ends.confidence).abs() < 0.01) {
+            Some((_, named)) => match named.iter_mut().find(|(of, _)| *of == name) {
+                // The p99 has several loads.
+                Some((_, engines)) if engines.contains(&engine) => {}
+                Some((_, engines)) => engines.push(engine),
+                None => named.push((name, vec![engine])),
+            },
+            None => groups.push((ends.confidence, vec![(name, vec![engine])])),
         }
     }
     let of = |(confidence, named): &(f64, Named<'_>)| {
@@ -203,6 +210,12 @@ pub fn confidences(finding: &Finding) -> Option<String> {
         let named = named.iter().map(|(name, engines)| format!("{name} ({})", engines.join(", ")));
         format!("of {}: {sure}", named.collect::<Vec<_>>().join(", "))
     };
+    if let [(confidence, _)] = groups[..]
+        && confidence > 0.0
+    {
+        let which = if finding.cliff_pps.wire.is_some() { " other than the measured cliff's" } else { "" };
+        return Some(format!("Intervals{which}: {} confidence.", format::share_short(confidence)));
+    }
     let each: Vec<String> = groups.iter().map(of).collect();
     (!each.is_empty()).then(|| format!("Intervals {}.", each.join("; ")))
 }

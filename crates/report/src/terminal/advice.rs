@@ -142,7 +142,11 @@ fn others(page: &mut Page, advice: &Advice) {
     }
 }
 
-/// Adds the meaning of the marks of rows.
+/// Meaning of the columns.
+const COLUMNS: &str =
+    "p99: of the latency; CPU left: idle share of the receiving CPU's time; by: the engine that computed the row";
+
+/// Adds the meaning of the marks of rows, and of the columns.
 fn legend(page: &mut Page, advice: &Advice, shown: &[&[&Candidate]]) {
     let has = |what: char| shown.iter().flat_map(|same| same.iter()).any(|one| mark(advice, one) == what);
     let advised = match advice.verdict {
@@ -152,9 +156,8 @@ fn legend(page: &mut Page, advice: &Advice, shown: &[&[&Candidate]]) {
     };
     let marks = [('*', advised), ('=', "= present setting")];
     let meanings: Vec<&str> = marks.into_iter().filter(|(what, _)| has(*what)).map(|(_, meaning)| meaning).collect();
-    if !meanings.is_empty() {
-        page.paragraph(2, Tone::Faint, &meanings.join(", "));
-    }
+    let meanings = [meanings.join(", "), COLUMNS.to_owned()].into_iter().filter(|meaning| !meaning.is_empty());
+    page.paragraph(2, Tone::Faint, &meanings.collect::<Vec<_>>().join("; "));
 }
 
 /// The goal in words: `lowest p99 latency with loss up to 0.01 %`.
@@ -304,6 +307,7 @@ fn by_load(page: &mut Page, all: &[Advice]) {
             page.item(&format!("{load:>10}{}", figures(candidate)), &brief(&candidate.scheme));
         }
     }
+    page.paragraph(2, Tone::Faint, COLUMNS);
 }
 
 /// Adds the best settings over all loads (the first of `overall`), one line each: largest shortfall, the load that has

@@ -53,7 +53,7 @@ fn throughput(page: &mut Page, report: &ForwardingReport) {
 
 /// Adds the table of predicted throughputs. The model has a single server, the router's CPU.
 fn predicted(page: &mut Page, report: &ForwardingReport) {
-    let mut rows = vec![words(&["frame", "set-up", "a frame", "predicted", "", "measured", "off"])];
+    let mut rows = vec![words(&["frame", "set-up", "CPU/frame", "predicted", "", "measured", "error"])];
     for row in &report.rows {
         let Some((pps, how)) = row.predicted_pps().filter(|_| row.throughput_pps.is_some()) else { continue };
         rows.push(vec![

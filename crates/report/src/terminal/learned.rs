@@ -29,6 +29,7 @@ pub fn learned(learned: &Learned, style: Style) -> String {
     page.list("LOST DURING THE WATCH", &learned.lost);
     if !learned.parts.is_empty() {
         page.block(&parts(learned));
+        page.paragraph(0, Tone::Faint, PARTS);
         let shown = |why: &&PartLimit| !matches!(why, PartLimit::TooFew(_));
         let limit = |part: &LearnedPart| Some(format!("{}: {}.", part.name, part.why.as_ref().filter(shown)?));
         page.list(
@@ -135,6 +136,10 @@ fn basis(learned: &Learned) -> String {
         format::share(watched.overhead()),
     )
 }
+
+/// What the columns of the parts mean.
+const PARTS: &str = "load: mean rate of packets; of cliff: load / cliff; highest of cliff: the same in the busiest slice; busy: mean share of one \
+                     CPU that interrupts, softirqs and programs use.";
 
 fn parts(learned: &Learned) -> String {
     let row = |part: &LearnedPart| {

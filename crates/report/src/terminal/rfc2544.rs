@@ -374,7 +374,7 @@ fn bursts(tables: &mut Tables, report: &Rfc2544Report) {
         row.extend([pps(Some(found.burst_pps)), time(found.implied_buffer_s), corrected]);
         rows.push(row);
     }
-    tables.push(("BACK-TO-BACK FRAMES (26.4, RFC 9004): longest burst without loss, in frames".to_owned(), rows));
+    tables.push(("BACK-TO-BACK FRAMES (26.4, RFC 9004): lossless burst in frames, over repeats".to_owned(), rows));
 }
 
 fn ledger(tables: &mut Tables, report: &Rfc2544Report) {

@@ -48,7 +48,7 @@ fn one(page: &mut Page, record: &RrRecord) {
 
 /// Adds a table of all configurations: means over the repeats, with their intervals.
 fn overview(page: &mut Page, run: &RrRun) {
-    page.heading("CONFIGURATIONS (mean of the repeats, 95 % interval)");
+    page.heading("CONFIGURATIONS (mean of the repeats, 95 % interval; p50, p99: of the latency)");
     let mut lines = vec![format!("  {:>6}{:>7}{:>22}{:>20}{:>20}", "flows", "depth", "rate", "p50", "p99")];
     for record in &run.rows {
         let cell = |unit, pick: fn(&RrSample) -> Option<f64>| {

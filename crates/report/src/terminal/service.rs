@@ -325,7 +325,7 @@ fn own_costs(page: &mut Page, calibrated: &[ServiceCost], check: &ServiceCheck) 
 }
 
 fn costs(page: &mut Page, finding: &ServiceFinding) {
-    let mut rows = vec![words(&["part", "per request", "without load"])];
+    let mut rows = vec![words(&["part", "per request", "of a CPU without load"])];
     for cost in &finding.costs {
         let request = format::plus_minus(&cost.request_s, Unit::Seconds);
         rows.push(vec![cost.part.clone(), request, format::share_short(cost.constant)]);
@@ -368,7 +368,7 @@ fn responses(page: &mut Page, finding: &ServiceFinding) {
             time(own.p99_s),
         ]);
     }
-    table(page, "RESPONSE TIMES (WITHOUT PAUSES)", &rows);
+    table(page, "RESPONSE TIMES (WITHOUT PAUSES; MEDIANS OF THE TRIALS)", &rows);
 }
 
 /// Median of the times (s) as text; `-` without times.
@@ -720,7 +720,7 @@ mod tests {
         let page = service(&run, Style::default());
         let table = page.split_once("RESPONSE TIMES").map(|(_, rest)| rest.split("\n\n").next().unwrap_or(rest));
         insta::assert_snapshot!(table.unwrap(), @r"
-         (WITHOUT PAUSES)
+         (WITHOUT PAUSES; MEDIANS OF THE TRIALS)
           load      of the cliff      p50  predicted     p99  predicted
           16.0 k/s        24.6 %  28.0 us    27.0 us  112 us     135 us
           32.0 k/s        49.2 %  33.0 us    30.0 us  132 us     150 us

@@ -172,7 +172,7 @@ fn one(page: &mut Page, row: &StreamRow) {
     }
     if let Some(tcp) = &row.tcp {
         let rtt = median(tcp.rtt_s, Unit::Seconds);
-        page.fact("TCP", &format!("{} segments retransmitted, round trip {rtt}", tcp.retransmissions));
+        page.fact("TCP", &format!("{} segments retransmitted, median smoothed RTT at end {rtt}", tcp.retransmissions));
     }
     if let Some(counts) = row.datagrams {
         let loss = loss(row).map_or("-".to_owned(), format::loss);
@@ -182,7 +182,7 @@ fn one(page: &mut Page, row: &StreamRow) {
             &format!("{} sent, {} reordered, {} lost ({loss}){at}", counts.sent, counts.reordered, counts.lost),
         );
     }
-    let of = if row.samples.len() > 1 { "; means of the repeats" } else { "" };
+    let of = if row.samples.len() > 1 { "; means of the repeats; goodput: over the repeats" } else { "" };
     page.paragraph(2, Tone::Faint, &format!("{OF_THREADS}{of}"));
 }
 
