@@ -14,7 +14,7 @@ use crate::format::{self, Unit};
 /// Most settings shown; the rest is in the JSON.
 const CHANGES_SHOWN: usize = 40;
 /// Most changes, figures, points and notes on a screen of 40 lines.
-const BRIEF_CHANGES: usize = 6;
+const BRIEF_CHANGES: usize = 4;
 const BRIEF_ROWS: usize = 14;
 const BRIEF_POINTS: usize = 3;
 
@@ -243,8 +243,10 @@ fn figures(page: &mut Page, comparison: &Comparison, most: Most) {
     if let Some(hidden) = hidden_rows(comparison, &shown) {
         page.paragraph(2, Tone::Plain, &format!("{hidden}: {}", most.rest));
     }
-    let legends = [legend(comparison), without_interval(comparison)];
-    legends.into_iter().flatten().for_each(|legend| page.paragraph(2, Tone::Faint, legend));
+    let legends: Vec<&str> = [legend(comparison), without_interval(comparison)].into_iter().flatten().collect();
+    if !legends.is_empty() {
+        page.paragraph(2, Tone::Faint, &legends.join(" "));
+    }
 }
 
 fn is_significant(row: &Row) -> bool {

@@ -328,7 +328,7 @@ mod tests {
         ] {
             assert!(words.contains(says), "{says}: {page}");
         }
-        let page = learned(&example(&[1.0]), Style { width: 200, ..Style::default() });
+        let page = learned(&example(&[1.0]), Style { width: 240, ..Style::default() });
         assert!(
             page.contains(
                 "Its cliff is 50.0 kpps (37.0-68.0, 90 % confidence) with this mix of packets: CPU 0 reaches its limit first."

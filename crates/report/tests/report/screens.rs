@@ -163,7 +163,7 @@ fn compare_shows_the_largest_changes_first() {
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "OTHER DIFFERENCES - calibration.g: 1 -> 2 (+6 %) - calibration.f: 1 -> 2 (+5 %)",
-        "and 1 cost more, with smaller changes: -v shows all",
+        "and 3 costs more, with smaller changes: -v shows all",
         "interval of A 196-308 kpps (87.5 %), of B 196-308 kpps (87.5 %)",
         "A change has no interval where A or B has only one repeat or search.",
     ] {
