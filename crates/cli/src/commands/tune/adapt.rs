@@ -273,7 +273,8 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
     text += "    lost: share of the packets\n";
     text += &format!("    interrupts: {}\n    polling:    {}\n", forecast.interrupt, forecast.poll);
     let heads = format!("{:>12} {:>9} {:>7}", "mean latency", "CPU left", "lost");
-    text += &format!("    {:>9}  {:^30}  {:^30}\n", "", "interrupts", "polling");
+    text += format!("    {:>9}  {:^30}  {:^30}", "", "interrupts", "polling").trim_end();
+    text.push('\n');
     text += &format!("    {:>9}  {heads}  {heads}\n", "load");
     for both in SHOWN.iter().filter_map(|place| forecast.loads.get(*place)) {
         let side = |side: &adapt::Side| {
