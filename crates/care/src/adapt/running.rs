@@ -47,7 +47,7 @@ pub enum Event {
         settings: Vec<Lever>,
         /// Predictions of the model or the simulator for both modes; `null` if neither can compute them, with the
         /// reason in `not_predicted`.
-        forecast: Option<Forecast>,
+        forecast: Option<Box<Forecast>>,
         /// Why there is no forecast; absent if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         not_predicted: Option<String>,

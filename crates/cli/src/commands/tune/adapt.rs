@@ -103,7 +103,7 @@ fn begin(
     let frame_bytes = received.and_then(|counters| counters.frame_bytes()).unwrap_or(FRAME_BYTES);
     let [up_pps, down_pps] = [thresholds.up_pps(frame_bytes), thresholds.down_pps(frame_bytes)];
     let (forecast, not_predicted) = match forecast(&nic, &levers, known, inventory, (up_pps, frame_bytes)) {
-        Ok(forecast) => (Some(forecast), None),
+        Ok(forecast) => (Some(Box::new(forecast)), None),
         Err(why) => (None, Some(why)),
     };
     let start = Event::Start {
