@@ -1,9 +1,9 @@
 //! The cost of a frame on the router's CPU, and the throughput predicted from it.
 //!
 //! The model has one server, the router's CPU, which does nothing else. A poll takes `poll + frame x frames` seconds;
-//! both costs are fitted to the polls of a trial at half the measured throughput, as `find` calibrates. Polls of up to
-//! the kernel's weight drain a backlog of `netdev_max_backlog` frames. The prediction depends on the measured
-//! throughput only through the load of that trial.
+//! both costs are fitted to the polls of a trial at half the measured throughput, as `find` calibrates, on a CPU that a
+//! loop of lowest priority keeps from halting. Polls of up to the kernel's weight drain a backlog of
+//! `netdev_max_backlog` frames. The prediction depends on the measured throughput only through the load of that trial.
 
 use netcliff_core::{Arrivals, FrameSizes, Host, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollCell, PollKind, PollTable};

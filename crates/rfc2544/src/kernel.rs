@@ -11,7 +11,9 @@ use crate::tester::run::{DirectionReport, MAX_BURST, Methods, Remote, TrialRepor
 use crate::tester::stamps::Stamps;
 use netcliff_core::Scheme;
 use netcliff_core::ledger::TrialLedger;
+use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::cpu::{self, MeterSpec, Method, Preference};
+use netcliff_host::idle::Awake;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
 use netcliff_host::nic;
@@ -452,6 +454,8 @@ impl Device for Kernel {
         let Some(router_cpu) = router_cpu.filter(|cpu| *cpu != self.tester_cpu) else { return Ok(None) };
         let spec = MeterSpec { cpus: vec![router_cpu as usize], watch: Vec::new() };
         let load_pps = 0.5 * throughput_pps;
+        // At the throughput to be predicted the CPU never halts. A wake-up from a halt makes the polls after it longer.
+        let _awake = Awake::hold(router_cpu, Heartbeat::plain());
         let mut answer = None;
         let metered = cpu::choose(Preference::Only(Method::Ebpf), &spec).and_then(|mut choice| {
             choice.meter.mark()?;
