@@ -337,6 +337,9 @@ pub struct LockContention {
     pub lost: u64,
 }
 
+/// How the caution begins that gives the idle time in the stages ([`Profile::has_idle_in_stages`]).
+pub const IDLE_IN_STAGES: &str = "Idle time is in the stages:";
+
 /// The result of `netcliff profile`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -390,6 +393,11 @@ impl Profile {
     /// CPU time that has no sample, as a share of one CPU and summed over the CPUs; 0 if samples are for all of it.
     pub fn without_samples(&self) -> f64 {
         (self.sampled.cpus.len() as f64 - self.classes.sum()).max(0.0)
+    }
+
+    /// True if a caution says that the stages include idle time: times per packet are then upper values.
+    pub fn has_idle_in_stages(&self) -> bool {
+        self.cautions.iter().any(|caution| caution.starts_with(IDLE_IN_STAGES))
     }
 
     /// Number of samples in the stages.

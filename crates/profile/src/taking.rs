@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use netcliff_core::Provenance;
 use netcliff_core::finding::{FigurePath, HostSummary, Missing};
 use netcliff_core::math::SplitMix64;
-use netcliff_core::profile::{Folded, Profile, ProfileClasses, ProfileMeter, Sampled, Stage};
+use netcliff_core::profile::{Folded, IDLE_IN_STAGES, Profile, ProfileClasses, ProfileMeter, Sampled, Stage};
 use netcliff_host::cpu::system::SystemStamp;
 use netcliff_host::cpu::{self, CpuMeter, CpuSplit, MeterSpec, Preference, Watch};
 use netcliff_host::drops::symbols::Symbols;
@@ -69,6 +69,8 @@ const STOLEN: f64 = 0.005;
 const MISSING: f64 = 0.03;
 /// Idle time explains missing samples if it covers this share of the time without samples.
 const EXPLAINED: f64 = 0.9;
+/// Idle time in the stages, as a share of all busy time by the samples, above which the report warns.
+const IDLE_INSIDE: f64 = 0.05;
 /// Share of time in unknown functions above which the report warns.
 const UNKNOWN: f64 = 0.05;
 /// Share of late samples above which the report warns.
@@ -242,11 +244,16 @@ impl<'a> Taking<'a> {
         let clock = clock(rate_hz, &cpus)?;
         let cycles = cycles(rate_hz, &cpus);
         if let Err(error) = &cycles {
+            // ENOENT: the kernel has no such counter, and its message adds nothing.
+            let why = match error.kind() {
+                std::io::ErrorKind::NotFound => String::new(),
+                _ => format!(" ({error})"),
+            };
             lacks(
                 &mut missing,
                 "cycles",
                 format!(
-                    "This machine gives no hardware cycles ({error}): samples are of the CPU clock, whose timer waits while interrupts are off. Time with interrupts off is shown at the function that turns them on again, which counts for its caller; time of a device interrupt, at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (a loop of 34 us was seen as 84 to 90), and interrupts that no softirq follows count as idle time."
+                    "This machine gives no hardware cycles{why}: samples are of the CPU clock, whose timer waits while interrupts are off. Time with interrupts off is shown at the function that turns them on again, which counts for its caller; time of a device interrupt, at the softirq after it. A virtual CPU that halts takes its timer late, in what runs when it wakes: on CPUs with idle time, stages at the beginning of a packet's path are too long (in a test, code that runs 34 us showed as 84 to 90 us), and interrupts that no softirq follows count as idle time."
                 ),
             );
         }
@@ -586,6 +593,7 @@ impl<'a> Taking<'a> {
             let were = if packets == 1 { "1 packet was".to_owned() } else { format!("{packets} packets were") };
             profile.cautions.push(format!("Only {were} counted: most of the time is not theirs."));
         }
+        profile.cautions.extend(idle_in_stages(&profile.sampled, &profile.classes, self.idle));
         profile.cautions.extend(missing_samples(&profile.sampled, &profile.classes, self.idle));
         if samples < FEW_SAMPLES {
             let are = if samples == 1 { "1 sample is".to_owned() } else { format!("{samples} samples are") };
@@ -623,6 +631,24 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
+/// A sentence on idle time in the stages, which begins with [`IDLE_IN_STAGES`]; `None` if the idle time by /proc/stat
+/// leaves room for all busy time by the samples. `idle` is as in [`missing_samples`].
+fn idle_in_stages(sampled: &Sampled, classes: &ProfileClasses, idle: f64) -> Option<String> {
+    let cpus = sampled.cpus.len() as f64;
+    let busy = classes.sum() - classes.idle;
+    let excess = busy - (cpus - idle).max(0.0);
+    if busy <= 0.0 || excess <= IDLE_INSIDE * busy {
+        return None;
+    }
+    Some(format!(
+        "{IDLE_IN_STAGES} about {} of a CPU. The samples say that the CPUs were busy for {} of one CPU's time, /proc/stat says {}. A time per packet is therefore an upper value; by /proc/stat it is about {} shorter.",
+        percent(excess),
+        percent(busy),
+        percent(busy - excess),
+        percent(excess / busy)
+    ))
+}
+
 /// A sentence on samples that are missing, and why; `None` if nearly all were taken. `idle` is the CPUs' idle time by
 /// /proc/stat, as a share of one CPU and summed over the CPUs.
 fn missing_samples(sampled: &Sampled, classes: &ProfileClasses, idle: f64) -> Option<String> {
@@ -645,8 +671,9 @@ fn missing_samples(sampled: &Sampled, classes: &ProfileClasses, idle: f64) -> Op
         "A hypervisor took the CPU, or the kernel throttled sampling (kernel.perf_event_max_sample_rate).".to_owned()
     };
     Some(format!(
-        "{} of the {expected:.0} expected samples are missing. {why} The sample after a gap counts for at most four periods; the rest of the gap is in no stage.",
-        percent(short)
+        "{} of the {expected:.0} expected samples are missing. {why} The sample after a gap counts for at most four periods; the rest of the gap is in no stage (of all gaps: {} of a CPU).",
+        percent(short),
+        percent(without.max(0.0))
     ))
 }
 
@@ -715,6 +742,17 @@ mod tests {
         let said = missing_samples(&sampled, &classes, 1.2).expect("half of them are missing");
         assert!(said.contains("missing. A hypervisor took the CPU") && !said.contains("Idle"), "{said}");
         assert_eq!(missing_samples(&Sampled { samples: 3600, ..sampled }, &classes, 1.98), None);
+    }
+
+    /// `stream` on two CPUs of a virtual machine: the samples say 159 % busy, and /proc/stat 133 %.
+    #[test]
+    fn idle_time_in_the_stages_is_a_caution() {
+        let sampled = Sampled { cpus: vec![0, 1], ..Sampled::default() };
+        let classes = ProfileClasses { softirq: 0.917, application: 0.66, others: 0.013, own: 0.0, idle: 0.024 };
+        let said = idle_in_stages(&sampled, &classes, 0.67).expect("a caution");
+        assert!(said.starts_with(IDLE_IN_STAGES) && said.contains("about 26.0 % of a CPU."), "{said}");
+        assert!(said.contains("159.0 %") && said.contains("133.0 %") && said.contains("16.4 % shorter"), "{said}");
+        assert_eq!(idle_in_stages(&sampled, &classes, 0.42), None);
     }
 
     /// Rates are drawn for equal times: their mean is the mean rate.

@@ -12,8 +12,8 @@ use netcliff_remote::fingerprint::far_fingerprint;
 
 use netcliff_trial::rig::Rig;
 
-/// An end limits the rate if its thread is busy for more than this share of the time.
-pub(crate) const BUSY: f64 = 0.97;
+/// A thread or CPU is full, and limits the rate, if it is busy for more than this share of the time.
+pub const BUSY: f64 = 0.97;
 /// Largest share of steal time without a warning.
 pub(crate) const STEAL: f64 = 0.01;
 

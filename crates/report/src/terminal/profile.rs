@@ -47,7 +47,7 @@ pub fn profile(profile: &Profile, style: Style) -> String {
     }
     page.list("CPU TIME (100 %: one CPU)", &classes(profile));
     let programs = profile.programs.iter().filter(|program| program.cpu >= LEAST_PROGRAM).take(PROGRAMS);
-    page.list("PROGRAMS", &programs.map(program).collect::<Vec<_>>());
+    page.list("PROGRAMS (without the softirqs that ran in their threads)", &programs.map(program).collect::<Vec<_>>());
     if let Some(locks) = &profile.locks {
         page.list("WAITING FOR LOCKS", &contention(locks));
     }
@@ -57,7 +57,7 @@ pub fn profile(profile: &Profile, style: Style) -> String {
 }
 
 /// Sentence on the cost of a packet: `A received packet takes 2.31 us of CPU time (2.25-2.37 us, 95 % confidence): copy
-/// 26 %, ...`
+/// 26 %, ...`. If idle time is in the stages, the time is an upper value: `takes at most`.
 fn answer(profile: &Profile) -> String {
     let mut rows: Vec<&StageRow> = profile.stages.iter().collect();
     rows.sort_by(|a, b| b.share.value.total_cmp(&a.share.value));
@@ -66,7 +66,11 @@ fn answer(profile: &Profile) -> String {
         .take(NAMED)
         .map(|row| format!("{} {}", row.stage.title(), format::share_short(row.share.value)))
         .collect();
-    let what = if profile.packets.divisor == "sent" { "A sent packet" } else { "A received packet" };
+    let what = match of_the_stack(profile) {
+        _ if profile.packets.divisor == "sent" => "A sent packet",
+        true => "A packet that enters the network stack",
+        false => "A received packet",
+    };
     match profile.per_packet_s {
         _ if most.is_empty() => "No CPU time went to packets: no sample was in the network.".to_owned(),
         figure if has_few(profile) => {
@@ -83,8 +87,12 @@ fn answer(profile: &Profile) -> String {
         }
         Some(figure) => {
             let ends = format::interval(&figure, Unit::Seconds, " to ").unwrap_or_default();
+            let (bound, idle) = match profile.has_idle_in_stages() {
+                true => ("at most ", " Idle time is in it: see CAUTION."),
+                false => ("", ""),
+            };
             format!(
-                "{what} takes {} of CPU time here ({ends}, 95 % confidence): {}.",
+                "{what} takes {bound}{} of CPU time here ({ends}, 95 % confidence): {}.{idle}",
                 format::value(&figure, Unit::Seconds),
                 most.join(", ")
             )
@@ -131,7 +139,7 @@ fn basis(profile: &Profile) -> String {
         if sampled.event == "cycles" { "of hardware cycles, with times by the CPU clock" } else { "of the CPU clock" };
     let cost = match (sampled.sample_s, sampled.overhead()) {
         (Some(sample_s), Some(overhead)) => format!(
-            "Sampling took {} of the CPUs ({} a sample)",
+            "Sampling took {} of the CPUs' time: {} a sample in the timer's interrupt, and the reading of samples",
             format::share(overhead),
             format::quantity(sample_s, Unit::Seconds)
         ),
@@ -146,8 +154,14 @@ fn basis(profile: &Profile) -> String {
     let missing = sampled.taken_hz() < EXPECTED * sampled.rate_hz;
     let expected = if missing { format!(", of {:.0} expected", sampled.rate_hz) } else { String::new() };
     let each = if sampled.cpus.len() == 1 { "" } else { " on each" };
+    let each_packet = if stack {
+        " Of TCP, a frame before segmentation (TSO, up to 64 KiB) counts as one packet, and so does an ACK. If the \
+         sender is on this host, its CPU time is included."
+    } else {
+        ""
+    };
     format!(
-        "{} {event} in {} on {}: {:.0} a second{each}{expected}{lost}; {counted}{of}, {}. {cost}.",
+        "{} {event} in {} on {}: {:.0} a second{each}{expected}{lost}; {counted}{of}, {}. {cost}.{each_packet}",
         format::counted(sampled.samples, "sample"),
         format::quantity(sampled.seconds, Unit::Seconds),
         format::cpus(&sampled.cpus),
@@ -168,8 +182,15 @@ fn unknown(profile: &Profile) -> String {
              this kernel has {known}, because kernel versions and builds differ"
         ));
     }
+    let tracing = match profile.stage(Stage::Tracing) {
+        Some(_) => format!(
+            " {}: eBPF programs at tracepoints and functions of perf, of any program, as the samples show them.",
+            Stage::Tracing.title()
+        ),
+        None => String::new(),
+    };
     text + &format!(
-        ". {} is in functions that netcliff does not know, called by functions that it knows: this time counts for the caller's stage.",
+        ". {} is in functions that netcliff does not know, called by functions that it knows: this time counts for the caller's stage.{tracing}",
         format::share(profile.by_caller())
     )
 }
@@ -226,7 +247,7 @@ fn functions(row: &StageRow) -> String {
 fn classes(profile: &Profile) -> Vec<String> {
     let classes = &profile.classes;
     let mut lines = vec![format!(
-        "counted in the stages above: interrupts and softirqs {}, the application {}",
+        "counted in the stages above: interrupts and softirqs {}, programs {} (own code and system calls)",
         format::share(classes.softirq),
         format::share(classes.application)
     )];
@@ -295,7 +316,7 @@ fn waits(count: u64, total_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::profile::{FunctionShare, LockRow, ProfileClasses, ProfileMeter, ProfilePackets, Sampled};
+    use netcliff_core::profile::{FunctionShare, IDLE_IN_STAGES, LockRow, ProfileClasses, ProfileMeter, ProfilePackets, Sampled};
 
     use super::*;
 
@@ -358,6 +379,18 @@ mod tests {
         let text = profile(one, Style { colour: false, width: 80, unicode: false });
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         text
+    }
+
+    /// Idle time in the stages makes the time per packet an upper value.
+    #[test]
+    fn idle_time_makes_an_upper_value() {
+        let mut idle = example();
+        idle.cautions.push(format!("{IDLE_IN_STAGES} about 26.0 % of a CPU."));
+        idle.packets.interfaces = vec!["softnet_stat".into()];
+        let text = page(&idle).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.starts_with("A packet that enters the network stack takes at most 2.50 us of CPU time"), "{text}");
+        assert!(text.contains("buffers 20 %. Idle time is in it: see CAUTION."), "{text}");
+        assert!(text.contains("counts as one packet, and so does an ACK."), "{text}");
     }
 
     #[test]

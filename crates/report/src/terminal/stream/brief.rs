@@ -5,6 +5,7 @@ use netcliff_core::stream::{StreamReport, StreamRow, StreamSample, StreamWarning
 use netcliff_core::units;
 use netcliff_lab::lasting;
 use netcliff_stats as stats;
+use netcliff_transfer::hosts::BUSY;
 
 use super::wire::lost_at;
 use super::{Page, Style, Tone, median, name};
@@ -98,9 +99,10 @@ fn unknown_limit(report: &StreamReport, row: &StreamRow) -> String {
         Some(_) => "; try more --flows",
         None => "",
     };
+    let full = format::share_short(BUSY);
     format!(
         "limit unknown: no thread, CPU, buffer or window that was checked was full (sender's threads {sender} of a CPU, receiver's \
-         {receiver}{busiest}){hint}"
+         {receiver}{busiest}; full: above {full}){hint}"
     )
 }
 
