@@ -72,6 +72,9 @@ pub struct Forecast {
     /// The same cliff with its interval.
     #[serde(skip)]
     pub measured_cliff: Option<Figure>,
+    /// The scheme with which the costs were measured; `None`: unknown, or that of interrupt mode.
+    #[serde(skip)]
+    pub measured_scheme: Option<String>,
 }
 
 impl Forecast {
@@ -113,6 +116,7 @@ impl Forecast {
             has_application: host.application_s.is_some(),
             measured_cliff_pps: None,
             measured_cliff: None,
+            measured_scheme: None,
         })
     }
 

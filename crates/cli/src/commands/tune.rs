@@ -43,6 +43,21 @@ pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// A setting's value for a line of text, with the unit that its name implies.
+fn with_unit(name: &str, value: &str) -> String {
+    let text = in_short(value);
+    if name.contains(" interrupt ") {
+        return format!("CPU {text}");
+    }
+    let last = name.rsplit(['/', '.', ' ']).next().unwrap_or_default().replace('-', "_");
+    let unit = match last.as_str() {
+        "gro_flush_timeout" | "irq_suspend_timeout" => " ns",
+        "busy_read" | "busy_poll" | "rx_usecs" | "tx_usecs" => " us",
+        _ => "",
+    };
+    if text.parse::<u64>().is_ok() { text + unit } else { text }
+}
+
 fn look() -> anyhow::Result<Inspection> {
     Inspection::of_this_host(Duration::ZERO).context("cannot ask the kernel for its interfaces")
 }

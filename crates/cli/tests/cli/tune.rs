@@ -184,7 +184,7 @@ fn tried_in_turns_and_kept_only_when_better() {
     let said = String::from_utf8_lossy(&higher.stdout);
     let figures =
         "  without the settings  1500\n  with the settings     1400\n  difference            -100 (in every round)\n";
-    let title = "Worse: the last number printed (higher is better), over 3 rounds\n";
+    let title = "Worse: the last number printed (higher is better), means over 3 rounds\n";
     assert!(said.starts_with(&format!("{title}{figures}Settings tried:\n")), "{said}");
     assert!(said.contains("\n  v0 MTU: 1500 -> 1400\n") && said.ends_with("\nEverything was set back.\n"), "{said}");
     let rounds = String::from_utf8_lossy(&higher.stderr);
@@ -301,7 +301,7 @@ fn several_figures() {
     let said = String::from_utf8_lossy(&better.stdout);
     assert_eq!(better.status.code(), Some(0), "{better:?}");
     let large = "/large (higher is better): better\n  without the settings  8500\n  with the settings     8600\n";
-    assert!(said.starts_with("Better: 2 figures together, over 2 rounds\n") && said.contains(large), "{said}");
+    assert!(said.starts_with("Better: 2 figures together, means over 2 rounds\n") && said.contains(large), "{said}");
     let mixed = attempt(&["/small", "/large:lower"]);
     assert_eq!(mixed.status.code(), Some(1), "{mixed:?}");
     assert!(String::from_utf8_lossy(&mixed.stdout).starts_with("Mixed, better by some"), "{mixed:?}");

@@ -156,7 +156,7 @@ fn basis(profile: &Profile) -> String {
     let each = if sampled.cpus.len() == 1 { "" } else { " on each" };
     let each_packet = if stack {
         " Of TCP, a frame before segmentation (TSO, up to 64 KiB) counts as one packet, and so does an ACK. If the \
-         sender is on this host, its CPU time is included."
+         sender runs on these CPUs, its time is included."
     } else {
         ""
     };

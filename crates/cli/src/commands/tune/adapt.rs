@@ -7,7 +7,6 @@ use std::time::Duration;
 use netcliff_care::adapt::{self, Both, Device, Event, Forecast, Options, Thresholds};
 use netcliff_core::Host;
 use netcliff_core::switching::Part;
-use netcliff_core::tuning::in_short;
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::HostLock;
 use netcliff_host::nic::{self, Nic};
@@ -15,7 +14,7 @@ use netcliff_host::tune::adapt::{Adapting, Levers, Receiver};
 use netcliff_lab::costs::{self, Found};
 use netcliff_report::format::{self, Unit};
 
-use super::lock;
+use super::{lock, with_unit};
 use crate::args::StoreArgs;
 use crate::args::tune::AdaptArgs;
 use crate::commands::{caution, stop_on_signal, store_path};
@@ -23,6 +22,8 @@ use crate::output;
 
 /// Frame size if a device has not received any frame yet (bytes with FCS).
 const FRAME_BYTES: f64 = 64.0;
+/// Source of the default threshold.
+const SOURCE: &str = "eq. (13) of Salah, El-Badawi and Khalid (2007)";
 /// Loads of a forecast that the page shows, as indices.
 const SHOWN: [usize; 5] = [1, 3, 4, 7, 8];
 
@@ -156,7 +157,9 @@ fn forecast(
     let forecast = Forecast::of((name.as_str(), &found.calibration.host), parts, up_pps, frame_bytes);
     let forecast = forecast.ok_or("neither model nor simulator has these schemes at these loads")?;
     let measured_cliff_pps = found.cliff_pps.map(|cliff| cliff.value);
-    Ok(Forecast { measured_cliff_pps, measured_cliff: found.cliff_pps, ..forecast })
+    let measured_scheme = found.run.map(|_| found.finding.setup.scheme.to_string());
+    let measured_scheme = measured_scheme.filter(|scheme| *scheme != forecast.interrupt);
+    Ok(Forecast { measured_cliff_pps, measured_cliff: found.cliff_pps, measured_scheme, ..forecast })
 }
 
 /// Other programs and drivers that change the same settings of a device.
@@ -171,7 +174,7 @@ fn owners(nic: &Nic, inventory: &Inventory) -> Vec<String> {
     }
     if nic.kind.as_deref() == Some("veth") {
         notes.push(
-            "packets pass a veth's NAPI by, and switching changes nothing for them, while its far end has TSO on: ethtool -K FAR tso off"
+            "switching affects only packets that pass this veth's NAPI: while its far end has TSO on, they bypass it, and switching changes nothing (ethtool -K FAR tso off)"
                 .to_owned(),
         );
     }
@@ -197,23 +200,26 @@ fn text(args: &AdaptArgs, event: &Event) -> String {
             let source = match (args.up, forecast) {
                 (Some(_), _) => String::new(),
                 (None, Some(forecast)) => format!(
-                    " (eq. (13) with the costs of {}, frames of {:.0} bytes; it follows their size)",
+                    " (where interrupts saturate the CPU: {SOURCE}, with the costs of {} and frames of {:.0} bytes; default thresholds follow the frame size)",
                     forecast.costs, forecast.frame_bytes
                 ),
-                (None, None) => " (eq. (13); it follows the frame size)".to_owned(),
+                (None, None) => {
+                    format!(" (where interrupts saturate the CPU: {SOURCE}; default thresholds follow the frame size)")
+                }
             };
             let mut text =
                 format!("{interface}: polling above {}, interrupts below {}{source}\n", pps(*up_pps), pps(*down_pps));
             for lever in settings {
                 let [found, interrupt, poll] =
-                    [&lever.found, &lever.interrupt, &lever.poll].map(|value| in_short(value));
-                text += &format!("  {}: interrupts {interrupt}, polling {poll} (before: {found})\n", lever.name);
+                    [&lever.found, &lever.interrupt, &lever.poll].map(|value| with_unit(&lever.name, value));
+                let when = if args.dry_run { "now" } else { "before" };
+                text += &format!("  {}: interrupts {interrupt}, polling {poll} ({when}: {found})\n", lever.name);
             }
+            notes.iter().for_each(|note| text += &format!("  {note}\n"));
             text += &forecast.as_ref().map_or_else(
                 || format!("  not predicted: {}\n", not_predicted.as_deref().unwrap_or("no costs")),
                 |forecast| expected(forecast, *up_pps),
             );
-            notes.iter().for_each(|note| text += &format!("  {note}\n"));
             text
         }
         Event::Switch { interface, at_s, part, measured, .. } => {
@@ -272,6 +278,12 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
     text += &format!("    CPU left: share of the receiving CPU's time that interrupts, polls{application}\n");
     text += "    lost: share of the packets\n";
     text += &format!("    interrupts: {}\n    polling:    {}\n", forecast.interrupt, forecast.poll);
+    if let Some(scheme) = &forecast.measured_scheme {
+        text += &format!(
+            "    {} measured with {scheme}; `netcliff simulate` takes this scheme, and times that vary as measured: its latencies differ\n",
+            forecast.costs
+        );
+    }
     let heads = format!("{:>12} {:>9} {:>7}", "mean latency", "CPU left", "lost");
     text += format!("    {:>9}  {:^30}  {:^30}", "", "interrupts", "polling").trim_end();
     text.push('\n');

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use netcliff_care::tuning::{self, Trial, Verdict, Yardstick};
 use netcliff_core::experiment::Experiment;
-use netcliff_core::tuning::in_short;
 use netcliff_host::journal::HostLock;
 use netcliff_host::tune::apply::Session;
 use netcliff_host::tune::{Plan, Step};
@@ -16,7 +15,7 @@ use netcliff_lab::inputs;
 use netcliff_report::format::{self, CommonScale, Unit};
 
 use super::measured::{Ended, printed};
-use super::{lock, look, make, planned};
+use super::{lock, look, make, planned, with_unit};
 use crate::args::tune::Metric;
 use crate::args::{StoreArgs, TryArgs};
 use crate::commands::{stop_on_signal, store_path};
@@ -108,12 +107,7 @@ pub fn run(args: &TryArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
 /// Reports which traffic the settings of NICs in the plan affect, unless an experiment has a second host. A command or
 /// experiment in a testbed on this host cannot show their effect.
 fn say_where(args: &TryArgs, plan: &Plan) {
-    let mut devices: Vec<&str> = plan.steps.iter().filter_map(|step| step.setting.interface()).collect();
-    devices.dedup();
-    if devices.is_empty() || args.far.is_asked() {
-        return;
-    }
-    let devices = devices.join(", ");
+    let Some(devices) = devices(args, plan) else { return };
     output::say(if args.experiment.is_some() {
         format!(
             "netcliff: measured in a testbed on this host: no packet passes {devices}, so that settings of {devices} \
@@ -125,6 +119,27 @@ fn say_where(args: &TryArgs, plan: &Plan) {
              namespaces or on loopback, as `netcliff rr` and `find` do by default, cannot show their effect"
         )
     });
+}
+
+/// The NICs that the plan sets, if the measurement may not pass them: without a second host.
+fn devices(args: &TryArgs, plan: &Plan) -> Option<String> {
+    let mut devices: Vec<&str> = plan.steps.iter().filter_map(|step| step.setting.interface()).collect();
+    devices.dedup();
+    (!devices.is_empty() && !args.far.is_asked()).then(|| devices.join(", "))
+}
+
+/// What helps to decide: traffic through the NICs that the plan sets, or more rounds.
+fn to_decide(args: &TryArgs, plan: &Plan) -> String {
+    let rounds = "use more --rounds, or a command whose figures vary less";
+    let Some(devices) = devices(args, plan) else { return format!("To decide, {rounds}.") };
+    let traffic = match args.experiment {
+        Some(_) => format!("settings of {devices} need an experiment of transfers, with --to or --ssh"),
+        None => format!("settings of {devices} need a command whose traffic passes {devices}"),
+    };
+    if plan.steps.iter().all(|step| step.setting.interface().is_some()) {
+        return format!("To decide: {traffic}; with such traffic, more --rounds help.");
+    }
+    format!("To decide: {traffic}. For the other settings, {rounds}.")
 }
 
 fn set(session: &mut Session, args: &TryArgs, plan: &Plan, tuned: bool) -> anyhow::Result<()> {
@@ -211,7 +226,7 @@ fn carried_out(
 fn settings(plan: &Plan) -> String {
     let line = |step: &Step| {
         let of = &step.proposal;
-        format!("  {}: {} -> {}", of.name, in_short(&of.old), in_short(&of.new))
+        format!("  {}: {} -> {}", of.name, with_unit(&of.name, &of.old), with_unit(&of.name, &of.new))
     };
     plan.steps.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -235,10 +250,10 @@ fn print_verdict(args: &TryArgs, plan: &Plan, trials: &[Trial], shown: &[Shown],
     let rounds = trials.first().map_or(0, |trial| trial.with.len());
     let mut lines = Vec::new();
     if let ([only], [shown]) = (trials, shown) {
-        lines.push(format!("{}: {}, over {rounds} rounds", of_one(only), shown.title(only)));
+        lines.push(format!("{}: {}, means over {rounds} rounds", of_one(only), shown.title(only)));
         lines.push(shown.figures(only));
     } else {
-        lines.push(format!("{}: {} figures together, over {rounds} rounds", word(verdict), trials.len()));
+        lines.push(format!("{}: {} figures together, means over {rounds} rounds", word(verdict), trials.len()));
         for (trial, shown) in trials.iter().zip(shown) {
             lines.push(format!("{}: {}", shown.title(trial), of_one(trial).to_lowercase()));
             lines.push(shown.figures(trial));
@@ -246,7 +261,7 @@ fn print_verdict(args: &TryArgs, plan: &Plan, trials: &[Trial], shown: &[Shown],
         lines.push("The intervals of all figures together hold with 95 % confidence (Bonferroni).".to_owned());
     }
     if verdict == Verdict::NotDecided && trials.iter().any(|trial| trial.with != trial.without) {
-        lines.push("To decide, use more --rounds, or a command whose figures vary less.".to_owned());
+        lines.push(to_decide(args, plan));
     }
     lines.push(format!("Settings tried:\n{}", settings(plan)));
     let end = if kept { "The settings stay; `netcliff tune undo` sets them back." } else { "Everything was set back." };
