@@ -180,6 +180,9 @@ pub struct ResultsArgs {
 #[derive(Debug, Subcommand)]
 pub enum ResultsAction {
     /// Runs, newest first
+    #[command(
+        after_help = "The column records: results at one load each, of find, predict, simulate and run; -: a single result."
+    )]
     List {
         /// Only runs of this kind, as the list shows it; experiments of `run` have the kind forwarding, transfer or run
         #[arg(long, value_name = "KIND", value_parser = KINDS)]

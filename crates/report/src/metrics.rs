@@ -211,7 +211,7 @@ fn cliff(text: &mut Text, headroom: &Headroom) {
         (labels, 1.0)
     });
     let help =
-        "What the ratio of each CPU is taken from: packets, time in softirqs, or time that is not idle (programs).";
+        "Which of three ratios is the largest of each CPU: packets, softirq (softirq time) or programs (CPU time).";
     text.family("netcliff_cpu_nearest_info", Kind::Gauge, help, shares);
     let programs = headroom.programs.iter().map(|program| {
         let labels = vec![
@@ -267,7 +267,7 @@ fn cliff(text: &mut Text, headroom: &Headroom) {
         let labels = move |which: &str| vec![("cpu", cpu.to_string()), ("statistic", which.to_owned())];
         figures.into_iter().filter_map(move |(which, figure)| Some((labels(which), figure?.value)))
     });
-    let help = "Latency that the model has for calibrated packets at each CPU's packets a second.";
+    let help = "Latency of calibrated packets at each CPU's packets a second, by the model, which has no interruptions: a real p99 may be many times longer.";
     text.family("netcliff_model_latency_seconds", Kind::Gauge, help, latency);
     let help = "The calibrated cliff of one CPU (packets a second).";
     text.family("netcliff_cliff_packets_per_second", Kind::Gauge, help, [(Vec::new(), headroom.cliff_pps.value)]);

@@ -193,6 +193,9 @@ fn list(records: &[Record], style: Style) -> String {
         );
         text.push_str(&format!("\n{}", wrapped(&legend, style)));
     }
+    if let Some(effort) = simulated(records) {
+        text.push_str(&wrapped(&effort, style));
+    }
     let below = [
         groups.iter().any(|group| shares_costs(group)).then_some(SHARED_COSTS_NOTE),
         groups.iter().any(|group| delivers_by_chance(group)).then_some(CHANCE_NOTE),
@@ -200,6 +203,18 @@ fn list(records: &[Record], style: Style) -> String {
     below.into_iter().flatten().for_each(|note| text.push_str(&wrapped(&format!("note: {note}"), style)));
     notes.iter().for_each(|note| text.push_str(&wrapped(note, style)));
     text
+}
+
+/// Number of packets that the simulator had at each load, and where the intervals are. `None` if no record, or not every
+/// simulated record, has this number.
+fn simulated(records: &[Record]) -> Option<String> {
+    let of_sim: Vec<&Record> = records.iter().filter(|record| record.engine == EngineKind::Sim).collect();
+    let packets = of_sim.first()?.provenance.settings.get("packets")?;
+    let are_alike = of_sim.iter().all(|record| record.provenance.settings.get("packets") == Some(packets));
+    let count = packets.parse::<u64>().ok().filter(|_| are_alike)?;
+    Some(format!(
+        "sim: {count} packets at each load, more where a figure needs longer runs; intervals: --rate with one load, --json or --csv"
+    ))
 }
 
 /// Each warning, or each other note, once, in the order of the records, with the loads that have it unless all records

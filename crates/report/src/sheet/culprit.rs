@@ -168,7 +168,7 @@ fn listed(ratios: &[(f64, f64)], finding: &Finding) -> String {
 pub fn longer_than_computed(finding: &Finding) -> Option<String> {
     let longer: Vec<(f64, f64)> = ratios(finding).into_iter().filter(|(_, ratio)| *ratio > 1.0).collect();
     let values = (!longer.is_empty()).then(|| listed(&longer, finding))?;
-    Some(format!("it measured a p99 of {values}: expect that of a computed p99, too"))
+    Some(format!("it measured a p99 of {values}: a real p99 may exceed a computed one by as much"))
 }
 
 /// Sentences on a measured p99 that differs from the simulated one by more than the factor [`APART`], without the last

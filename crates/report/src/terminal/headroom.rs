@@ -47,7 +47,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     page.finish()
 }
 
-/// Sentence with the answer: `This host is at 62 % of its cliff: CPU 1 is nearest, by time in softirqs.`
+/// Sentence with the answer: `This host is at 62 % of its cliff: CPU 1 is nearest, by softirq time.`
 fn answer(headroom: &Headroom) -> String {
     let lost = match headroom.lost_per_s {
         lost if lost > 0.0 => format!(" It loses {} now.", format::quantity(lost, Unit::Pps)),
@@ -69,8 +69,8 @@ fn answer(headroom: &Headroom) -> String {
         None => {}
     }
     let (of, by) = match headroom.cpus.iter().find(|cpu| cpu.cpu == headroom.cpu) {
-        Some(cpu) if cpu.by == Nearest::Programs => ("limit", busy(headroom, cpu)),
-        Some(cpu) if cpu.by == Nearest::Softirq => ("cliff", "by time in softirqs".to_owned()),
+        Some(cpu) if cpu.by == Nearest::Programs => ("limit", format!("by CPU time: {}", busy(headroom, cpu))),
+        Some(cpu) if cpu.by == Nearest::Softirq => ("cliff", "by softirq time".to_owned()),
         _ => ("cliff", "by packets".to_owned()),
     };
     format!("This host is at {share} of its {of}: CPU {} is nearest, {by}.{lost}", headroom.cpu)
@@ -125,7 +125,7 @@ fn bounds(headroom: &Headroom) -> Vec<String> {
 
 fn column(by: Nearest) -> &'static str {
     match by {
-        Nearest::Packets => "cliff",
+        Nearest::Packets => "packets",
         Nearest::Softirq => "softirq time",
         Nearest::Programs => "CPU time",
     }
@@ -181,10 +181,10 @@ fn has_latency(headroom: &Headroom) -> bool {
 fn legend(headroom: &Headroom) -> String {
     let of_limit = match headroom.softirq_at_cliff {
         Some(share) => format!(
-            "of limit: the largest of load / cliff, softirq / {} (softirq at the cliff), and busy.",
+            "of limit: the largest of packets (load / cliff), softirq time (softirq / {}, that at the cliff) and CPU time (busy).",
             format::share(share)
         ),
-        None => "of limit: the larger of load / cliff and busy.".to_owned(),
+        None => "of limit: the larger of packets (load / cliff) and CPU time (busy).".to_owned(),
     };
     let latency = if has_latency(headroom) {
         " mean, p99: latency of the calibrated packets at this load, by the model; -: no packets, or not computed."
@@ -316,7 +316,7 @@ mod tests {
         for says in ["64-byte frames", "CPU 1  134 kpps", "34.0 us", "eth0 rx 0", "40 days ago"] {
             assert!(page.contains(says), "{says} in:\n{page}");
         }
-        assert!(page.contains("of limit: the largest of load / cliff, softirq / 50.0 %"), "{page}");
+        assert!(page.contains("of limit: the largest of packets (load / cliff), softirq time (softirq / 50.0 %"), "{page}");
         let narrow = headroom(&example(), Style { width: 80, ..STYLE });
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         let lost = headroom(&Headroom { lost_per_s: 1e3, ..example() }, STYLE);
@@ -396,7 +396,7 @@ mod tests {
         full.cliff_why = Some("run 10 is not used: it is a what-if (--work 7us)".into());
         let page = headroom(&full, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
         for says in [
-            "at 98 % of its limit: CPU 1 is nearest, a thread on it 98 % busy, most by dnsmasq (pid 7, udp 0.0.0.0:53).",
+            "at 98 % of its limit: CPU 1 is nearest, by CPU time: a thread on it 98 % busy, most by dnsmasq (pid 7, udp 0.0.0.0:53).",
             "LOST NOW",
             "31000 a second",
             "dnsmasq (pid 7, udp 0.0.0.0:53): 94 % of CPU 1",

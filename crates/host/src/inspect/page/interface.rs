@@ -140,8 +140,11 @@ fn hashed(port: &Port) -> Option<String> {
     let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     port.nic.hash_fields.iter().for_each(|(flow, fields)| kinds.entry(fields).or_default().push(flow));
     let one = |(fields, flows): (&&str, &Vec<&str>)| {
-        let words = fields.parse::<HashFields>().map(HashFields::in_words).unwrap_or("unknown");
-        format!("{} by {words} ({fields})", flows.join(" "))
+        let flows = flows.join(" ");
+        match fields.parse::<HashFields>().map(HashFields::in_words) {
+            Ok("nothing") => format!("none for {flows}"),
+            words => format!("{flows} by {} ({fields})", words.unwrap_or("unknown")),
+        }
     };
     (!kinds.is_empty()).then(|| kinds.iter().map(one).collect::<Vec<_>>().join("; "))
 }

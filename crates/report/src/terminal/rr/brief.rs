@@ -70,8 +70,8 @@ fn of_what(page: &mut Page, report: &Report) {
 }
 
 /// The verdict: `45.2 k transactions/s (mean of 5 repeats; 95 % interval 44.9-45.5), round trip: median 21.3 us, p99
-/// 38 us; limited by the server's thread (99 % of its CPU)`. For an open loop, the latency comes first, because its
-/// rate is the requested one.
+/// 38 us (all repeats together); limited by the server's thread (99 % of its CPU)`. For an open loop, the latency comes
+/// first, because its rate is the requested one.
 fn verdict(record: &RrRecord) -> String {
     let report = &record.report;
     if report.transactions == 0 {
@@ -99,7 +99,8 @@ fn verdict(record: &RrRecord) -> String {
         }
         None => {
             let rate = sure(|sample| Some(sample.rate_per_s), Unit::Transactions, rate, "");
-            format!("{rate}, round trip: median {p50}, p99 {p99}{limit}")
+            let over = if repeats > 1 { " (all repeats together)" } else { "" };
+            format!("{rate}, round trip: median {p50}, p99 {p99}{over}{limit}")
         }
     }
 }
