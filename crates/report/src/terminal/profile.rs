@@ -316,7 +316,9 @@ fn waits(count: u64, total_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::profile::{FunctionShare, IDLE_IN_STAGES, LockRow, ProfileClasses, ProfileMeter, ProfilePackets, Sampled};
+    use netcliff_core::profile::{
+        FunctionShare, IDLE_IN_STAGES, LockRow, ProfileClasses, ProfileMeter, ProfilePackets, Sampled,
+    };
 
     use super::*;
 
