@@ -314,7 +314,9 @@ fn host_and_scheme(
     let measured = origin.run().filter(|_| engine == EngineKind::Sim && !is_set).and_then(Found::times);
     if let Some(times) = measured {
         if for_people && times != host.service {
-            output::say(format!("netcliff: times vary as the run measured them: service={times}, unless --set names another service"));
+            output::say(format!(
+                "netcliff: times vary as the run measured them: service={times}, unless --set names another service"
+            ));
         }
         host.service = times;
     }
