@@ -392,7 +392,7 @@ impl Conclusions {
                 host = Some(cliff.host);
             }
             Err(why) => {
-                self.lacks(&format!("CPU {cpu}"), format!("CPU {cpu} has no cliff: {why}."));
+                self.lacks(&format!("CPU {cpu}"), format!("The cliff of CPU {cpu} is unknown: {why}."));
                 part.why = Some(why);
             }
         }
@@ -518,7 +518,7 @@ impl Conclusions {
                  time",
                 print_pps(three_digits(cliff.value))
             );
-            self.lacks(&name, format!("{name} has no cliff: {why}."));
+            self.lacks(&name, format!("The cliff of {name} is unknown: {why}."));
             let part = &mut self.parts[at];
             (part.cliff_pps, part.share, part.share_highest, part.why) =
                 (None, None, None, Some(PartLimit::Other(why)));
@@ -533,7 +533,7 @@ impl Conclusions {
             self.lacks(
                 "parts",
                 format!(
-                    "{:.1} packets/s came: there is no cliff to learn from an idle host. Watch while it has work.",
+                    "The watched interfaces received {:.1} packets/s: too few to learn a cliff. Watch an interface that receives traffic.",
                     self.traffic.packets_per_s
                 ),
             );

@@ -14,7 +14,7 @@ use netcliff_core::ledger::TrialLedger;
 use netcliff_host::cpu::heartbeat::Heartbeat;
 use netcliff_host::cpu::{self, MeterSpec, Method, Preference};
 use netcliff_host::idle::Awake;
-use netcliff_host::inventory::Inventory;
+use netcliff_host::inventory::{Inventory, Limitation};
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
 use netcliff_host::nic;
 use netcliff_host::testbed::TestbedError;
@@ -99,6 +99,20 @@ pub enum Place {
 const FLAT_OUT_S: f64 = 0.3;
 /// A rate that no sender here reaches (pps).
 const FLAT_OUT_PPS: f64 = 20e6;
+/// First words of the limit of a router on the tester's CPU.
+pub(crate) const SHARED: &str = "tester and router share CPU ";
+
+/// A limit of the host, in the words of a test of a router.
+fn in_words(limit: &Limitation) -> String {
+    match limit {
+        Limitation::FewCores { n } => {
+            let cpus = if *n == 1 { "CPU" } else { "CPUs" };
+            format!("{n} {cpus}: the tester's sender and receiver, the router and all other programs share them")
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Real-time priority of the sending thread, so that other programs do not void trials.
 const PRIORITY: u8 = 40;
 /// The kernel's default of `net.core.netdev_max_backlog` (frames).
@@ -159,7 +173,7 @@ impl Kernel {
         let online = &inventory.cpu.online;
         let tester_cpu = tester_cpu.or_else(|| online.first().copied()).unwrap_or(0);
         let (lock, replayed) = HostLock::acquire_and_replay(&StateDir::default_for_user()?)?;
-        let mut limits: Vec<String> = inventory.limits().iter().map(ToString::to_string).collect();
+        let mut limits: Vec<String> = inventory.limits().iter().map(in_words).collect();
         limits.extend(replayed.left_over());
         let bed = match &place {
             Place::Ports { tx, rx, i_know, .. } => {
@@ -180,7 +194,7 @@ impl Kernel {
                 let bed = ForwardBed::create(&lock, options)?;
                 limits.extend(bed.limits().iter().map(ToString::to_string));
                 if router_cpu == tester_cpu {
-                    limits.push(format!("tester and router share CPU {router_cpu}: the figures are of both together"));
+                    limits.push(format!("{SHARED}{router_cpu}: the figures are of both together"));
                 }
                 Some(bed)
             }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum MissingFigure {
-    /// The figure is only a lower bound: the device can forward more.
+    /// The figure is only a lower bound: the device may forward more.
     LowerBound(Reason),
     /// The figure was not measured, or is less certain than requested.
     NotMeasured(Reason),
@@ -29,11 +29,11 @@ sentences! {
     /// How a search ended without the requested bounds.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Ended {
-        AtMaximum => "the highest load allowed (--max) was forwarded; the device can forward more";
+        AtMaximum => "the highest load allowed (--max) was forwarded; the device may forward more";
         BelowVoid =>
-            "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device can forward more";
+            "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device may forward more";
         AtTester =>
-            "the tester is the limit: the device forwarded all frames that the tester can send, and can forward more";
+            "the tester is the limit: the device forwarded all frames that the tester sent at its full rate in these trials, and may forward more";
         BelowMinimum => "even a thousandth of the highest load lost frames";
         SenderTooSlow => "the sender did not reach even a thousandth of the highest load";
         Apart =>
@@ -79,7 +79,9 @@ impl From<String> for MissingFigure {
     fn from(sentence: String) -> Self {
         let (figure, why) = sentence.split_once(": ").unwrap_or(("", sentence.as_str()));
         let reason = Reason { figure: figure.to_owned(), why: why.to_owned() };
-        let is_lower_bound = why.contains("can forward more") || why.contains("the tester is the limit");
+        // Earlier versions wrote `can forward more`.
+        let is_lower_bound = ["may forward more", "can forward more", "the tester is the limit"];
+        let is_lower_bound = is_lower_bound.iter().any(|words| why.contains(words));
         if is_lower_bound { Self::LowerBound(reason) } else { Self::NotMeasured(reason) }
     }
 }

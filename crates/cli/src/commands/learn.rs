@@ -55,9 +55,13 @@ pub fn run(args: &LearnArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
         output::page(&report::terminal::learned(&learned, output::style()))?;
     }
     if let Some(run) = run {
-        output::say(format!(
-            "netcliff: stored as run {run}. Next: `netcliff predict --host learn:{run} --cliff --set KEY=VALUE` for the cliff with another cost, `netcliff headroom --host learn:{run}` for the distance from now on"
-        ));
+        let next = match learned.first() {
+            Some(_) => format!(
+                ". Next: `netcliff predict --host learn:{run} --cliff --set KEY=VALUE` for the cliff with another cost, `netcliff headroom --host learn:{run}` for the distance from now on"
+            ),
+            None => String::new(),
+        };
+        output::say(format!("netcliff: stored as run {run}{next}"));
     }
     Ok(ExitCode::from(u8::from(learned.first().is_none())))
 }

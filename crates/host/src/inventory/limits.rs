@@ -42,12 +42,13 @@ pub fn lasting(warning: &str) -> Option<String> {
     warning.starts_with(UNCOUNTED).then(|| UNCOUNTED.to_owned())
 }
 
-/// First words of the sentence of [`Limitation::OtherLoad`].
-const OTHER_LOAD: &str = "other programs use the CPUs (load average ";
+/// First words of the sentence of [`Limitation::OtherLoad`], now and in stored runs of earlier versions.
+const OTHER_LOAD: &str = "load average ";
+const OTHER_LOAD_BEFORE: &str = "other programs use the CPUs (load average ";
 
 /// Whether a warning is [`Limitation::OtherLoad`]. During a run, the run's own load causes this warning, too.
 pub fn tells_load(warning: &str) -> bool {
-    warning.starts_with(OTHER_LOAD)
+    warning.starts_with(OTHER_LOAD) || warning.starts_with(OTHER_LOAD_BEFORE)
 }
 
 /// A property of this host or of a run that limits what its measurements mean. `Display` gives a sentence.
@@ -136,7 +137,11 @@ impl fmt::Display for Limitation {
                 write!(f, "irqbalance (pid {pid}) may move interrupts to another CPU in the middle of a run")
             }
             Limitation::OtherLoad { load_average } => {
-                write!(f, "{OTHER_LOAD}{load_average:.2} over the last minute)")
+                write!(
+                    f,
+                    "{OTHER_LOAD}{load_average:.2} over the last minute, programs that ended in it included: if top shows busy programs now, end \
+                     them and repeat"
+                )
             }
             Limitation::StolenTime { share } => {
                 write!(f, "the hypervisor gave {:.1} % of the CPU time since boot to others", 100.0 * share)

@@ -68,8 +68,8 @@ impl Load {
         let named = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
         (minute > BUSY * cpus as f64).then(|| {
             format!(
-                "load average {minute:.1} on {named}: other programs used the CPUs in the last minute; while they do, trials may be void (they do not count): \
-                 for a reliable result press Ctrl-C, stop them (top shows them), and start again"
+                "load average {minute:.1} on {named}, programs that ended in the last minute included: while other programs run, trials may be void \
+                 (they do not count); if top shows busy programs now, press Ctrl-C, end them and start again"
             )
         })
     }

@@ -65,8 +65,8 @@ fn limits_of_a_physical_host() {
 #[test]
 fn a_busy_machine_is_warned_of_before_it_is_measured() {
     let load = |minute: f64| Load { average: Some([minute, 0.1, 0.1]), ..Load::default() };
-    assert!(load(3.2).warning(2).unwrap().starts_with("load average 3.2 on 2 CPUs: other programs"));
-    assert!(load(0.6).warning(1).unwrap().starts_with("load average 0.6 on 1 CPU: "));
+    assert!(load(3.2).warning(2).unwrap().starts_with("load average 3.2 on 2 CPUs, programs that ended"));
+    assert!(load(0.6).warning(1).unwrap().starts_with("load average 0.6 on 1 CPU, "));
     assert_eq!(load(1.0).warning(2), None);
     assert_eq!(load(3.2).warning(8), None);
     assert_eq!(Load::default().warning(1), None);

@@ -170,7 +170,7 @@ fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
     let open: Vec<String> = rows.iter().filter(|row| row.is_open()).map(|row| point_title(kind, &row.point)).collect();
     if !open.is_empty() {
         notes.push(format!(
-            "{}: not tested, since the lower throughput is a lower limit: the tester, or the highest load allowed (--max), was the limit there, and the device can forward more",
+            "{}: not tested, since the lower throughput is a lower limit: the tester, or the highest load allowed (--max), was the limit there, and the device may forward more",
             open.join("; ")
         ));
     }

@@ -67,7 +67,7 @@ fn table(report: &ForwardingReport) -> Markup {
     let heads = ["frame", "set-up", "throughput", "limited by", "predicted", "change from the first set-up", "rounds"]
         .map(str::to_owned);
     let row = |row: &ForwardingRow| {
-        let predicted = row.predicted_pps().map(|(pps, how)| format!("{} {how}", format::quantity(pps, Unit::Pps)));
+        let predicted = row.predicted_pps().map(|(pps, how)| format!("{} ({how})", format::quantity(pps, Unit::Pps)));
         vec![
             value(row.frame.to_string()),
             words(&row.set_up),
@@ -85,7 +85,7 @@ fn table(report: &ForwardingReport) -> Markup {
             p.note {
                 "Means of the rounds with 95 % intervals. Limited by the tester: the tester could not offer more, so the router forwards at least that. \
                  Limited by a shared CPU: the rate at which this CPU sends, forwards and receives each frame. \
-                 Simulated: one server, the router's CPU, with the costs measured there at half the throughput. Predicted: one CPU that \
+                 Simulation: one server, the router's CPU, with the costs measured there at half the throughput. Model: one CPU that \
                  does in turn the work of tester and router for a frame, as measured with a CPU for each."
             }
         }

@@ -67,7 +67,7 @@ fn outside(found: &Disturbance) -> Vec<(&'static str, String)> {
     }
     if found.left_out > 0.0 {
         let share = format::share(found.left_out);
-        facts.push(("left out", format!("{share} of the searches' slots of 10 ms, for the host's own cliff")));
+        facts.push(("left out", format!("{share} of the searches' slots of 10 ms, for the cliff (not for the cliff with pauses)")));
     }
     for jump in &found.clock_jumps {
         facts.push(("clocks", format!("{:.0} s into the run: {}", jump.at_s, jump.what)));

@@ -54,7 +54,7 @@ pub fn searched(finding: &Finding) -> Vec<String> {
     };
     let confidence = match searches.experienced.confidence {
         0.0 if count > 1 => {
-            format!("{confidence}; no confidence is given for the cliff with outside pauses: near it, chance decides")
+            format!("{confidence}; no confidence is given for the cliff with pauses: chance decides when pauses come")
         }
         _ => confidence,
     };
@@ -65,8 +65,8 @@ pub fn searched(finding: &Finding) -> Vec<String> {
         let why: Vec<String> = searches.void.iter().map(|void| format!("{}: {}", void.trials, void.why)).collect();
         said.push(format!("{void} of these trials were void: they do not count ({})", why.join("; ")));
     }
-    said.extend(open("the host's own cliff", &searches.own));
-    said.extend(open("the cliff with outside pauses", &searches.experienced));
+    said.extend(open("the cliff", &searches.own));
+    said.extend(open("the cliff with pauses", &searches.experienced));
     said
 }
 
@@ -121,7 +121,7 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
     } else {
         ("stalls", "Stalls of the sender")
     };
-    let low_ends = [(of_own.0, "the host's own cliff"), (of_experienced.0, "the cliff with pauses")];
+    let low_ends = [(of_own.0, "the cliff's interval"), (of_experienced.0, "the interval of the cliff with pauses")];
     let limit = |cliff: &Figure, included: &str| {
         // The lower of both ends: either cliff may be the one that this host meets next.
         let below = low_ends.into_iter().filter(|(low_pps, _)| *low_pps > 0.0 && *low_pps < cliff.value);
@@ -143,13 +143,13 @@ pub fn to_plan_with(finding: &Finding) -> Option<String> {
         )
     } else if overlap {
         format!(
-            "{} {begin} are included; the interval of this limit and that of the host's own cliff overlap, so no effect of these {noun} is shown.",
+            "{} {begin} are included; the interval of this limit and that of the cliff without them overlap, so no effect of these {noun} is shown.",
             limit(&experienced, "")
         )
     } else if apart > 0.0 {
         format!(
             "{} {begin} lower it by {} below the {} that the host does alone.",
-            limit(&experienced, ", the cliff with outside pauses"),
+            limit(&experienced, ", the cliff with pauses"),
             format::share(apart),
             value(&own)
         )

@@ -174,7 +174,7 @@ mod planned {
         let said = planned(own, experienced, None);
         assert!(
             said.starts_with(
-                "Upper limit to plan with: 300 kpps, the cliff with outside pauses; for a margin stay below 290 kpps"
+                "Upper limit to plan with: 300 kpps, the cliff with pauses; for a margin stay below 290 kpps"
             ),
             "{said}"
         );
@@ -210,11 +210,11 @@ mod planned {
         let said = planned(Figure::exact(203e3), Figure::exact(208e3), Some(apart));
         assert_eq!(
             said,
-            "Upper limit to plan with: 203 kpps; for a margin stay below 200 kpps, the lower end of the host's own cliff. Stalls of the sender did not \
+            "Upper limit to plan with: 203 kpps; for a margin stay below 200 kpps, the lower end of the cliff's interval. Stalls of the sender did not \
              lower the cliff."
         );
         // Without a lower end of its own: that of the host's own cliff.
         let said = planned(Figure::between(203e3, 190e3, 210e3, 0.95), Figure::exact(203e3), None);
-        assert!(said.contains("for a margin stay below 190 kpps, the lower end of the host's own cliff."), "{said}");
+        assert!(said.contains("for a margin stay below 190 kpps, the lower end of the cliff's interval."), "{said}");
     }
 }

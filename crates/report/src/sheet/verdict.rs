@@ -85,15 +85,16 @@ fn doubts_of_run(finding: &Finding) -> Vec<String> {
     let searches = finding.searches.as_ref();
     let measured = finding.cliff_pps.wire;
     if let Some((cliff, ends)) = measured.zip(measured.and_then(|cliff| cliff.interval)) {
-        let reach = (ends.high - cliff.value).max(cliff.value - ends.low) / cliff.value;
-        if reach > WIDE {
+        let (above, below) = ((ends.high - cliff.value) / cliff.value, (cliff.value - ends.low) / cliff.value);
+        if above.max(below) > WIDE {
+            let side = if above >= below { "above" } else { "below" };
             said.push(format!(
-                "its interval reaches {} from it: repeat the run, or raise --searches",
-                format::share(reach)
+                "the interval of the measured cliff reaches {} {side} it: repeat the run, or raise --searches",
+                format::share(above.max(below))
             ));
         }
         if ends.confidence < SURE {
-            said.push(format!("its interval rests on {} only: raise --searches", searches_in_words(count(finding))));
+            said.push(format!("the interval of the measured cliff rests on {} only: raise --searches", searches_in_words(count(finding))));
         }
     }
     if let Some(searches) = searches {
@@ -170,8 +171,7 @@ fn excluding(finding: &Finding) -> Option<String> {
 type Named<'a> = Vec<(&'a str, Vec<&'a str>)>;
 
 /// Confidence of the intervals of cliffs, peak, livelock and p99, each with its figures; without their names if all have
-/// the same. `None` if no figure has an interval. The measured cliff is not included, because the first line gives its
-/// confidence.
+/// the same. `None` if only the measured cliff has an interval: the first line gives its confidence.
 pub fn confidences(finding: &Finding) -> Option<String> {
     let searches = count(finding);
     let left = super::delivered_at_twice(finding);
@@ -187,10 +187,10 @@ pub fn confidences(finding: &Finding) -> Option<String> {
     let p99 = latencies.filter_map(|(engine, latency)| Some(("p99", engine, latency.p99?)));
     // By confidence: the names, each with its engines.
     let mut groups: Vec<(f64, Named<'_>)> = Vec::new();
+    let mut others = false;
     for (name, engine, figure) in rates.chain(p99) {
-        let Some(ends) = figure.interval.filter(|_| (name, engine) != ("cliff", EngineKind::Wire)) else {
-            continue;
-        };
+        let Some(ends) = figure.interval else { continue };
+        others |= (name, engine) != ("cliff", EngineKind::Wire);
         let engine = super::column(engine);
         match groups.iter_mut().find(|(confidence, _)| (confidence - ends.confidence).abs() < 0.01) {
             Some((_, named)) => match named.iter_mut().find(|(of, _)| *of == name) {
@@ -202,10 +202,14 @@ pub fn confidences(finding: &Finding) -> Option<String> {
             None => groups.push((ends.confidence, vec![(name, vec![engine])])),
         }
     }
+    if !others {
+        return None;
+    }
     let of = |(confidence, named): &(f64, Named<'_>)| {
-        let sure = match *confidence > 0.0 {
-            true => format!("{} confidence", format::share_short(*confidence)),
-            false => certainty(0.0, searches),
+        let sure = match (*confidence > 0.0, searches) {
+            (true, _) => format!("{} confidence", format::share_short(*confidence)),
+            (false, 1) => without_confidence(1),
+            (false, _) => format!("{}, without a confidence: chance decides when pauses come", without_confidence(searches)),
         };
         let named = named.iter().map(|(name, engines)| format!("{name} ({})", engines.join(", ")));
         format!("of {}: {sure}", named.collect::<Vec<_>>().join(", "))
@@ -213,8 +217,7 @@ pub fn confidences(finding: &Finding) -> Option<String> {
     if let [(confidence, _)] = groups[..]
         && confidence > 0.0
     {
-        let which = if finding.cliff_pps.wire.is_some() { " other than the measured cliff's" } else { "" };
-        return Some(format!("Intervals{which}: {} confidence.", format::share_short(confidence)));
+        return Some(format!("Intervals: {} confidence.", format::share_short(confidence)));
     }
     let each: Vec<String> = groups.iter().map(of).collect();
     (!each.is_empty()).then(|| format!("Intervals {}.", each.join("; ")))

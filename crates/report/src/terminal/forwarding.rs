@@ -4,7 +4,7 @@ use netcliff_rfc2544::forwarding::{Bound, ForwardingReport, ForwardingRow, GainL
 
 use super::Style;
 use super::comparison;
-use super::page::Page;
+use super::page::{Page, Tone};
 use super::rfc2544::{table, words};
 use crate::format::{self, Unit};
 
@@ -51,9 +51,13 @@ fn throughput(page: &mut Page, report: &ForwardingReport) {
     table(page, "THROUGHPUT (MEAN OF THE ROUNDS, 95 % INTERVAL)", &rows);
 }
 
+/// What the columns of the predicted throughputs mean.
+const PREDICTED: &str = "by: simulation of the router's CPU, or the model of one CPU that does the work of tester and router in turn; \
+                         vs predicted: measured / predicted - 1 (-: the tester is the limit).";
+
 /// Adds the table of predicted throughputs. The model has a single server, the router's CPU.
 fn predicted(page: &mut Page, report: &ForwardingReport) {
-    let mut rows = vec![words(&["frame", "set-up", "CPU/frame", "predicted", "", "measured", "error"])];
+    let mut rows = vec![words(&["frame", "set-up", "CPU/frame", "predicted", "by", "measured", "vs predicted"])];
     for row in &report.rows {
         let Some((pps, how)) = row.predicted_pps().filter(|_| row.throughput_pps.is_some()) else { continue };
         rows.push(vec![
@@ -67,6 +71,9 @@ fn predicted(page: &mut Page, report: &ForwardingReport) {
         ]);
     }
     table(page, "PREDICTED FROM THE ROUTER'S CPU TIME PER FRAME", &rows);
+    if rows.len() > 1 {
+        page.paragraph(2, Tone::Faint, PREDICTED);
+    }
 }
 
 fn against(page: &mut Page, report: &ForwardingReport) {

@@ -40,7 +40,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     if !queues.is_empty() {
         page.block(&of_queues(&queues));
         if queues.iter().any(|queue| queue.cpu.is_none() || queue.dropped_per_s.is_none()) {
-            page.paragraph(0, Tone::Faint, "-: the driver does not report it.");
+            page.paragraph(0, Tone::Faint, "CPU: the one with most of the queue's interrupts (-: none came, or unknown); lost -: the driver does not count it.");
         }
     }
     page.list("CAUTION", &headroom.cautions);
@@ -206,7 +206,7 @@ fn cpus(headroom: &Headroom) -> String {
             format::share(cpu.softirq),
             format::share(cpu.busy),
             format::share_short(cpu.share),
-            column(cpu.by).to_owned(),
+            if cpu.share > 0.0 { column(cpu.by) } else { "-" }.to_owned(),
             latency(|latency| latency.mean),
             latency(|latency| latency.p99),
         ]

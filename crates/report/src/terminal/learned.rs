@@ -46,7 +46,7 @@ pub fn learned(learned: &Learned, style: Style) -> String {
         );
     }
     page.list("TRAFFIC", &traffic(learned));
-    page.list("NOT SEPARATED BY THIS TRAFFIC", &unknown(learned));
+    page.list("NOT LEARNT FROM THIS TRAFFIC", &unknown(learned));
     page.list("CAUTION", &learned.cautions);
     page.finish()
 }

@@ -471,7 +471,7 @@ fn searches_that_end_otherwise_are_counted() {
     assert_eq!(
         missing(size)[..2],
         [
-            "throughput: in 1 of 3 searches: the tester is the limit: the device forwarded all frames that the tester can send, and can forward more",
+            "throughput: in 1 of 3 searches: the tester is the limit: the device forwarded all frames that the tester sent at its full rate in these trials, and may forward more",
             "throughput: in 1 of 3 searches: even a thousandth of the highest load lost frames",
         ]
     );

@@ -9,6 +9,7 @@ use netcliff_host::inventory::tells_load;
 use super::report::{ForwardingReport, ForwardingRow, ForwardingSample, SetUpReport};
 use super::rounds::Found;
 use super::{About, SetUp};
+use crate::kernel::SHARED;
 use crate::settings::{FrameSize, Settings};
 use netcliff_stats as stats;
 use netcliff_trial::alike::folded;
@@ -48,11 +49,18 @@ impl Found {
     ) -> ForwardingReport {
         let rows = self.rows();
         let whole = |row: &ForwardingRow| row.samples.len() == experiment.rounds as usize;
-        let limits: BTreeSet<&String> =
-            self.set_ups.iter().filter_map(|(_, about)| about.as_ref()).flat_map(|about| &about.limits).collect();
+        let of_set_up = |(set_up, about): &(SetUp, Option<About>)| {
+            let limits = about.as_ref().map_or(&[][..], |about| &about.limits[..]);
+            let named = |limit: &String| match limit.starts_with(SHARED) {
+                true => format!("{}: {limit}", set_up.name),
+                false => limit.clone(),
+            };
+            limits.iter().map(named).collect::<Vec<_>>()
+        };
+        let limits: BTreeSet<String> = self.set_ups.iter().flat_map(of_set_up).collect();
         // During a run, the host's load is caused by the run itself.
         let limits = limits.into_iter().filter(|limit| !tells_load(limit));
-        let mut warnings = folded(limits.chain(&self.warnings).cloned());
+        let mut warnings = folded(limits.chain(self.warnings.iter().cloned()));
         warnings.extend(predicted_of(self));
         let set_ups = self.set_ups.iter().map(|(set_up, about)| SetUpReport {
             name: set_up.name.clone(),
@@ -89,11 +97,12 @@ fn predicted_of(found: &Found) -> Vec<String> {
         let cpus = &about.as_ref()?.router_cpus;
         let why = match found.apart_from(at) {
             Some(apart) => format!(
-                "not simulated, since the CPU that forwards also sends and takes in; predicted from what a frame takes of each in {}",
+                "not simulated, because the CPU that forwards also sends and receives; predicted from the CPU times of a frame, of tester and \
+                 of router, in set-up {}",
                 found.set_ups[apart].0.name
             ),
             None if about.as_ref()?.shared => "not predicted: the CPU that forwards also sends and receives".to_owned(),
-            None if cpus.len() > 1 => "not predicted: one server is, and its work is on several CPUs".to_owned(),
+            None if cpus.len() > 1 => "not predicted: the model has one CPU, and this work is on several".to_owned(),
             None => return None,
         };
         Some(format!("{}: {why}", set_up.name))

@@ -244,8 +244,8 @@ impl ForwardingRow {
 
     /// The predicted throughput (pps), and how it was predicted: simulated if possible.
     pub fn predicted_pps(&self) -> Option<(f64, &'static str)> {
-        let simulated = self.simulated_pps.map(|figure| (figure.value, "simulated"));
-        simulated.or(self.modelled_pps.map(|figure| (figure.value, "predicted")))
+        let simulated = self.simulated_pps.map(|figure| (figure.value, "simulation"));
+        simulated.or(self.modelled_pps.map(|figure| (figure.value, "model")))
     }
 
     /// Ratio of measured to predicted throughput, minus 1. `None` if the tester limited the throughput, or nothing was

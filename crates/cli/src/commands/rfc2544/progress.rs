@@ -116,7 +116,7 @@ impl Progress {
             }
             Answer::Void { reached_pps, why } => {
                 load.void += 1;
-                load.why = Some(format!("{} reached: {why}", quantity(*reached_pps, Unit::Pps)));
+                load.why = Some(format!("{why} ({} reached)", quantity(*reached_pps, Unit::Pps)));
             }
         }
     }
@@ -124,7 +124,7 @@ impl Progress {
     /// Prints the results so far of the current load.
     pub fn flush(&mut self) {
         if let Some(load) = self.load.take() {
-            output::say(format!("netcliff:   {:>4.0} s  {}", self.began.elapsed().as_secs_f64(), line(&load)));
+            output::say(format!("netcliff:   after {:>3.0} s: {}", self.began.elapsed().as_secs_f64(), line(&load)));
         }
     }
 }
@@ -151,19 +151,20 @@ fn live_line(step: &Step) {
 fn line(load: &Load) -> String {
     let [at, length] =
         [(load.load_pps, Unit::Pps), (load.duration_s, Unit::Seconds)].map(|(of, unit)| quantity(of, unit));
-    let trials = if load.trials == 1 { length.clone() } else { format!("{} trials of {length}", load.trials) };
+    let trials = if load.trials == 1 { "1 trial".to_owned() } else { format!("{} trials", load.trials) };
     let valid = load.trials - load.void;
     let lost = match (valid, load.lossy) {
         (0, _) => None,
+        (_, 0) if load.void > 0 => Some(format!("no loss in {valid}")),
         (_, 0) => Some("no loss".to_owned()),
         (1, _) => Some(format!("loss {}", loss(load.worst))),
         (_, lossy) => Some(format!("loss in {lossy}, up to {}", loss(load.worst))),
     };
     let void = load.why.as_ref().map(|why| match load.trials {
-        1 => format!("void, {why}"),
-        _ => format!("{} void ({why})", load.void),
+        1 => format!("void: {why}"),
+        _ => format!("{} void: {why}", load.void),
     });
-    format!("{at}, {trials}: {}", lost.into_iter().chain(void).collect::<Vec<_>>().join(", "))
+    format!("{at}, {trials} of {length}: {}", lost.into_iter().chain(void).collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]
@@ -185,10 +186,10 @@ mod tests {
             (load(21, 0, 0, 0.0, None), "448 kpps, 21 trials of 50.0 ms: no loss"),
             (
                 load(21, 2, 3, 0.002, Some("late")),
-                "448 kpps, 21 trials of 50.0 ms: loss in 3, up to 0.2 %, 2 void (late)",
+                "448 kpps, 21 trials of 50.0 ms: loss in 3, up to 0.2 %; 2 void: late",
             ),
-            (load(1, 0, 1, 0.002, None), "448 kpps, 50.0 ms: loss 0.2 %"),
-            (load(1, 1, 0, 0.0, Some("late")), "448 kpps, 50.0 ms: void, late"),
+            (load(1, 0, 1, 0.002, None), "448 kpps, 1 trial of 50.0 ms: loss 0.2 %"),
+            (load(1, 1, 0, 0.0, Some("late")), "448 kpps, 1 trial of 50.0 ms: void: late"),
         ];
         for (load, says) in told {
             assert_eq!(line(&load), says);

@@ -34,7 +34,7 @@ fn a_bound_of_few_searches_says_how_many_instead_of_no_confidence() {
     for (count, says) in [(1, "(from 1 search)"), (2, "(the range of 2 searches, without a confidence)")] {
         let finding = finding(count, 0);
         let said = searched(&finding).join("; ");
-        assert!(said.contains(&format!("own cliff is >= 117 kpps {says}")), "{said}");
+        assert!(said.contains(&format!("the cliff is >= 117 kpps {says}")), "{said}");
         assert!(!said.contains("0 % confidence"), "{said}");
     }
     let mut one = finding(1, 0);
@@ -43,8 +43,8 @@ fn a_bound_of_few_searches_says_how_many_instead_of_no_confidence() {
         assert!(said.contains("1 search"), "{said}");
         assert!(!said.contains("0 %"), "{said}");
     }
-    // The first line gives the confidence of the measured cliff; the sentence below the figures names the other
-    // figures.
+    // The first line gives the confidence of the measured cliff; the sentence below the figures appears if other
+    // figures have an interval.
     assert_eq!(confidences(&one), None);
     one.peak_pps.wire = Some(Figure::between(1e5, 9e4, 1.1e5, 0.95));
     one.cliff_pps.sim = Some(Figure::between(1e5, 9e4, 1.1e5, 0.956));
@@ -52,7 +52,7 @@ fn a_bound_of_few_searches_says_how_many_instead_of_no_confidence() {
     let said = confidences(&one).unwrap();
     assert_eq!(
         said,
-        "Intervals of cliff (sim), peak (measured): 95.6 % confidence; of cliff with pauses (measured): from 1 search."
+        "Intervals of cliff (sim), peak (measured): 95.6 % confidence; of cliff (measured), cliff with pauses (measured): from 1 search."
     );
 }
 
