@@ -31,20 +31,20 @@ pub fn at(load_pps: f64, outcome: &Outcome, cliff: Figure) -> Option<String> {
     let (place, share) = place(outcome)?;
     let cpu = outcome.cpu?;
     let available = value(cpu.available);
-    let lost = format!("{} of the loss is in the {place}", percent(share));
+    let lost = format!("{} of the loss at this load is in the {place}", percent(share));
     // Rate (pps) that a fully busy CPU would carry at the present work per packet.
     let whole_pps = outcome.throughput_pps?.value / (1.0 - available).max(1e-9);
     let upper_pps = cliff.interval.map_or(cliff.value, |interval| interval.high);
     Some(if whole_pps > upper_pps && available >= CpuShares::LEAST_PRINTED {
         format!(
-            "The CPU is not full past the cliff: at {:.0} kpps {} of it is available, enough for {:.0} kpps. {lost}: bursts or \
+            "The CPU is not full past the cliff: at {:.0} kpps it is {} idle, enough for {:.0} kpps. {lost}: bursts or \
              pauses overflow this queue before the CPU is full.",
             load_pps / 1e3,
             percent(available),
             whole_pps / 1e3
         )
     } else {
-        let load = format!("at {:.0} kpps {} of it is available", load_pps / 1e3, percent(available));
+        let load = format!("at {:.0} kpps it is {} idle", load_pps / 1e3, percent(available));
         format!("The CPU is full past the cliff: {load}, and {lost}. {}.", parts(&cpu))
     })
 }
@@ -67,7 +67,7 @@ fn parts(cpu: &CpuShares) -> String {
     let interrupt = value(cpu.interrupt) + value(cpu.poll);
     let rest = cpu.rest().filter(|rest| *rest >= CpuShares::LEAST_PRINTED);
     let rest = rest
-        .map_or(String::new(), |rest| format!(", other work (other tasks, other softirqs, pauses) {}", percent(rest)));
+        .map_or(String::new(), |rest| format!(", other work at this load (other tasks, other softirqs or pauses) {}", percent(rest)));
     format!(
         "Protocol processing takes {} of the CPU, the application {}, interrupts and polls {}{rest}",
         percent(value(cpu.protocol)),

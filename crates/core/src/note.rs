@@ -364,7 +364,7 @@ impl std::fmt::Display for Bounds {
         write!(
             out,
             "the model approximates here ({}). In netcliff's tests, at many hosts and loads, it stayed this near to the simulator: loss {} \
-             percentage points, CPU left {} points, mean latency {} times the simulated one (where at most {:.0} % is lost), interrupts {} \
+             percentage points, CPU idle {} points, mean latency {} times the simulated one (where at most {:.0} % is lost), interrupts {} \
              times. If that is too coarse, use `netcliff simulate`",
             self.name,
             more(self.loss),

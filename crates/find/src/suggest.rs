@@ -78,10 +78,10 @@ fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate>
         all.push(Candidate { setting, why: why.to_owned(), changed, change });
     };
     let why = if livelocks {
-        "softirq work then no longer takes the application's CPU, which also ends the livelock; this takes a free CPU (a sender on \
-         the same host needs one, too)"
+        "softirq work then no longer takes the application's CPU, which also ends the livelock; this takes a CPU more, besides that of a \
+         sender on the same host"
     } else {
-        "softirq and application then no longer share one CPU; this takes a free CPU (a sender on the same host needs one, too)"
+        "softirq and application then no longer share one CPU; this takes a CPU more, besides that of a sender on the same host"
     };
     add(
         "run the application on another CPU than the one that receives (taskset -c CPU PROGRAM, or RPS/IRQ affinity)"

@@ -223,7 +223,7 @@ fn named(figure: &str) -> (&str, Unit) {
         "latency_s.p99" => ("latency p99", Unit::Seconds),
         "cpu.interrupt" => ("CPU interrupt", Unit::Share),
         "cpu.application" => ("CPU application", Unit::Share),
-        "cpu.available" => ("CPU left", Unit::Share),
+        "cpu.available" => ("CPU idle", Unit::Share),
         "interrupts_per_s" => ("interrupts", Unit::PerSecond),
         other => (other, Unit::Number),
     }

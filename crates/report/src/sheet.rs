@@ -24,7 +24,7 @@ pub use disturbed::{DISTURBANCE, bin, disturbance, pause_lengths};
 pub use hosts::device;
 pub use missing::not_had;
 pub use rests::rests_on;
-pub use searched::{cliff_note, contradictions, idle, searched, to_plan_with};
+pub use searched::{cliff_note, contradictions, idle, left_out, searched, to_plan_with};
 pub use story::{Livelock, Verdict, at_twice_heading, delivered_at_twice, error_of, livelock};
 pub use verdict::{caution, confidences, doubts, no_cliff, verdict, void_trials};
 
@@ -169,7 +169,7 @@ pub const CPU_PARTS: [CpuPart; 5] = [
     ("poll", |cpu| cpu.poll),
     ("protocol", |cpu| cpu.protocol),
     ("application", |cpu| cpu.application),
-    ("available", |cpu| cpu.available),
+    ("idle", |cpu| cpu.available),
 ];
 
 /// The CPU split (shares of the CPU's time by part), one row for each part.
@@ -366,18 +366,23 @@ fn against(suggestion: &Suggestion) -> Option<String> {
     let over = without
         .filter(|pps| pps.is_finite())
         .map_or("the simulated cliff".to_owned(), |pps| format!("the {} simulated", format::quantity(pps, Unit::Pps)));
-    Some(format!("{} over {over} without it", with_ends(&gain, "")))
+    Some(format!("{} over {over} without it", with_ends(&gain, &confidence_of(&gain))))
 }
 
 /// The cliffs with and without a suggestion that was measured, and their ratio.
 fn measured(tried: &Tried) -> String {
-    let confidence = tried.gain.interval.map_or(String::new(), |ends| format::share_short(ends.confidence));
-    let gain = with_ends(&tried.gain, &format!(", {confidence} confidence"));
+    let gain = with_ends(&tried.gain, &confidence_of(&tried.gain));
     let [without, with] = [&tried.without_pps, &tried.with_pps].map(|cliff| format::value(cliff, Unit::Pps));
     format!(
         "Median cliff, measured alternately in {} rounds: {without} without it, {with} with it, a change of {gain}",
         tried.rounds
     )
+}
+
+/// The confidence of a figure's interval: `, 95 % confidence`. Empty without an interval or a confidence.
+fn confidence_of(figure: &Figure) -> String {
+    let ends = figure.interval.filter(|ends| ends.confidence > 0.0);
+    ends.map_or(String::new(), |ends| format!(", {} confidence", format::share_short(ends.confidence)))
 }
 
 /// A gain with the ends of its interval, if it has one, followed by the text `of_ends`.

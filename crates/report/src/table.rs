@@ -55,7 +55,7 @@ type Column = (&'static str, Unit, fn(&Outcome) -> Option<Figure>);
 const BRIEF: [Column; 3] = [
     ("delivered", Unit::Pps, |o| o.throughput_pps),
     ("lost", Unit::Share, |o| o.loss_fraction),
-    ("CPU left", Unit::Share, |o| o.cpu?.available),
+    ("CPU idle", Unit::Share, |o| o.cpu?.available),
 ];
 const P50: Column = ("p50", Unit::Seconds, |o| latency(o)?.p50);
 const P99: Column = ("p99", Unit::Seconds, |o| latency(o)?.p99);
@@ -90,7 +90,7 @@ const WHOLE: &[Column] = &[
     ("CPU protocol", Unit::Share, |o| o.cpu?.protocol),
     ("CPU application", Unit::Share, |o| o.cpu?.application),
     ("CPU paused", Unit::Share, |o| o.cpu?.paused),
-    ("CPU left", Unit::Share, |o| o.cpu?.available),
+    ("CPU idle", Unit::Share, |o| o.cpu?.available),
     ("interrupts", Unit::PerSecond, |o| o.interrupts_per_s),
     ("polls", Unit::PerSecond, |o| o.polls_per_s),
     ("packets a poll", Unit::Number, |o| o.packets_per_poll),
@@ -153,7 +153,7 @@ fn analysis(analysis: &Analysis, is_unknown: bool, style: Style) -> String {
         return text;
     }
     let mut table = empty(style);
-    table.set_header(["a cost 1 % higher", "change of cliff", "mean latency", "CPU left"]);
+    table.set_header(["a cost 1 % higher", "change of cliff", "mean latency", "CPU idle"]);
     for one in &analysis.sensitivities {
         let or_dash =
             |value: Option<f64>, unit: &str| value.map_or("-".to_owned(), |value: f64| format!("{value:+.3} {unit}"));
@@ -188,7 +188,7 @@ fn list(records: &[Record], style: Style) -> String {
     ends.dedup();
     if let [end] = ends[..] {
         let legend = format!(
-            "latency (mean, p50, p99): {}; CPU left: idle share of the receiving CPU's time",
+            "latency (mean, p50, p99): {}; CPU idle: idle share of the receiving CPU's time",
             end_of_latency(end)
         );
         text.push_str(&format!("\n{}", wrapped(&legend, style)));
@@ -266,7 +266,7 @@ fn offered(load: &str) -> String {
 }
 
 /// The result at one load as a line, after the words on the load: `At 100 kpps offered: delivered 100 kpps, lost 0 %,
-/// latency p99 181 us, CPU left 19.5 % (model).`
+/// latency p99 181 us, CPU idle 19.5 % (model).`
 fn answer(record: &Record, at: &str) -> String {
     let outcome = &record.outcome;
     let stated = |name: &str, unit: Unit, figure: Option<Figure>| {
@@ -278,7 +278,7 @@ fn answer(record: &Record, at: &str) -> String {
         stated("lost ", Unit::Share, outcome.loss_fraction),
         stated("latency p99 ", Unit::Seconds, p99),
         stated("latency mean ", Unit::Seconds, mean.filter(|_| p99.is_none())),
-        stated("CPU left ", Unit::Share, outcome.cpu.and_then(|cpu| cpu.available)),
+        stated("CPU idle ", Unit::Share, outcome.cpu.and_then(|cpu| cpu.available)),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let parts = if parts.is_empty() { "no figure is known".to_owned() } else { parts.join(", ") };
@@ -400,7 +400,7 @@ fn queues(parts: &[QueueOutcome], style: Style) -> String {
         return String::new();
     }
     let mut table = empty(style);
-    table.set_header(["queue", "core", "share of load", "delivered", "lost", "p99", "CPU left"]);
+    table.set_header(["queue", "core", "share of load", "delivered", "lost", "p99", "CPU idle"]);
     for part in parts {
         let column = |unit: Unit, get: fn(&Outcome) -> Option<Figure>| {
             let figure = part.outcome.as_ref().and_then(get);
@@ -439,7 +439,7 @@ fn method_of_cpu(name: &str) -> String {
         "approximate" => "approximate (see the notes)".to_owned(),
         meter => format!("measured ({meter})"),
     };
-    format!("shares of the receiving CPU's time, {method}; \"CPU left\" is its idle time")
+    format!("shares of the receiving CPU's time, {method}; \"CPU idle\" is its idle time")
 }
 
 /// Figures of each application, a line each. Empty unless there are several applications.

@@ -71,12 +71,12 @@ fn effects_that_are_simulated() {
     let mut plan = Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() };
     effects(&mut plan, &Inspection::default(), &found());
     let told: Vec<String> = plan.steps.iter().map(|step| step.proposal.effect.clone().unwrap()).collect();
-    // A timer instead of one interrupt per packet: longer waits, more CPU left. Both steps report the effect of the
+    // A timer instead of one interrupt per packet: longer waits, more CPU idle. Both steps report the effect of the
     // pair.
     assert_eq!(told[0], told[1]);
     let (before, after) = sides(&told[0], "mean wait");
     assert!(after > before && told[0].contains("simulated"), "{told:#?}");
-    let (before, after) = sides(&told[0], "CPU left");
+    let (before, after) = sides(&told[0], "CPU idle");
     assert!(after > before, "{told:#?}");
     assert!(told[2].contains("delivered"), "{told:#?}");
     assert!(told[3].contains("mean wait"), "{told:#?}");

@@ -89,7 +89,7 @@ fn the_advice_ends_in_commands() {
     );
 }
 
-/// A question and its opposite have different answers: CPU left grows with the count, latency too.
+/// A question and its opposite have different answers: CPU idle grows with the count, latency too.
 #[test]
 fn the_objective_decides() {
     let home = Home::new();

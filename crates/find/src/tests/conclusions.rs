@@ -124,7 +124,7 @@ fn losing(ring: f64, socket: f64, available: f64) -> Finding {
 #[test]
 fn what_binds_follows_from_where_the_loss_was_and_what_the_cpu_had_left() {
     let said = binding::sentence(&losing(0.01, 0.08, 0.0)).unwrap();
-    assert!(said.starts_with("The CPU is full") && said.contains("89 % of the loss is in the socket buffer"), "{said}");
+    assert!(said.starts_with("The CPU is full") && said.contains("89 % of the loss at this load is in the socket buffer"), "{said}");
     assert!(said.contains("Protocol processing takes 60 % of the CPU, the application 40 %"), "{said}");
     let said = binding::sentence(&losing(0.05, 0.0, 0.3)).unwrap();
     assert!(
@@ -135,7 +135,7 @@ fn what_binds_follows_from_where_the_loss_was_and_what_the_cpu_had_left() {
     );
     // A share that is printed as 0 % is no CPU time that is left.
     let said = binding::sentence(&losing(0.05, 0.0, 0.004)).unwrap();
-    assert!(said.starts_with("The CPU is full past the cliff: at 330 kpps 0 % of it is available"), "{said}");
+    assert!(said.starts_with("The CPU is full past the cliff: at 330 kpps it is 0 % idle"), "{said}");
     // Without a measured cliff the simulation is used, and the text says so.
     for (engine, begins) in [
         (EngineKind::Sim, "Simulated, not measured. The CPU is full"),

@@ -76,7 +76,7 @@ const SWEEP: &[Sweep] = &[
     ("lost", Unit::Share, |o| o.loss_fraction),
     ("latency p50", Unit::Seconds, |o| latency(o)?.p50),
     ("latency p99", Unit::Seconds, |o| latency(o)?.p99),
-    ("CPU left", Unit::Share, |o| o.cpu?.available),
+    ("CPU idle", Unit::Share, |o| o.cpu?.available),
 ];
 
 fn latency(outcome: &Outcome) -> Option<Latency> {

@@ -49,19 +49,19 @@ fn causes(disturbance: &Disturbance) -> Vec<Cause> {
     causes.push(Cause {
         share: others,
         said: format!(
-            "other programs had the host's CPU for {} of the time{}: stop them or move them to other CPUs (taskset), then repeat",
+            "other programs had the CPU under test for {} of the time{}: stop them or move them to other CPUs (taskset), then repeat",
             format::share_short(others),
             tasks(disturbance)
         ),
     });
-    for (name, pauses) in [("host's", &disturbance.host), ("sender's", &disturbance.sender)] {
+    for (name, pauses) in [("CPU under test", &disturbance.host), ("sender's CPU", &disturbance.sender)] {
         let away = share(pauses);
         let steal = pauses.as_ref().and_then(|pauses| pauses.steal_share).filter(|steal| *steal > 0.0);
         let steal = steal.map_or(String::new(), |steal| format!(", steal clock {}", format::share_short(steal)));
         causes.push(Cause {
             share: away,
             said: format!(
-                "the hypervisor took the {name} CPU for {} of the time{steal}: repeat when other guests are quiet, or on CPUs that are not shared",
+                "the hypervisor took the {name} for {} of the time{steal}: repeat when other guests are quiet, or on CPUs that are not shared",
                 format::share_short(away)
             ),
         });
@@ -123,7 +123,7 @@ pub fn tail(finding: &Finding) -> Option<Tail> {
             .max_s
             .map_or(String::new(), |max_s| format!(", up to {} at a time", format::quantity(max_s, Unit::Seconds)));
         (pauses.count > 0)
-            .then(|| format!("{what} had the host's CPU {} of the time{longest}", format::share_short(pauses.share)))
+            .then(|| format!("{what} had the CPU under test {} of the time{longest}", format::share_short(pauses.share)))
     };
     let whose = [
         disturbance.other_tasks.as_ref().and_then(|pauses| Some(times("other tasks", pauses)? + &tasks(disturbance))),
@@ -200,9 +200,9 @@ pub fn apart(finding: &Finding) -> Option<String> {
 /// means for the measured latency, without the last full stop.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Interruptions {
-    /// The hypervisor had the host's CPU.
+    /// The hypervisor had the CPU under test.
     hypervisor: f64,
-    /// Other tasks had the host's CPU.
+    /// Other tasks had the CPU under test.
     others: f64,
     /// The sender was late. Delays of the sender include those by pauses of its CPU.
     late: f64,
@@ -231,7 +231,7 @@ impl fmt::Display for Interruptions {
         own.retain(|(share, _)| *share > 0.0);
         own.sort_by(|a, b| b.0.total_cmp(&a.0));
         let said = |(place, (share, who)): (usize, &(f64, &str))| {
-            let (had, of) = if place == 0 { (" had the host's CPU", " of the time") } else { ("", "") };
+            let (had, of) = if place == 0 { (" had the CPU under test", " of the time") } else { ("", "") };
             format!("{who}{had} {}{of}", format::share_short(*share))
         };
         let own: Vec<String> = own.iter().enumerate().map(said).collect();

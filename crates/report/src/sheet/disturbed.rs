@@ -67,7 +67,10 @@ fn outside(found: &Disturbance) -> Vec<(&'static str, String)> {
     }
     if found.left_out > 0.0 {
         let share = format::share(found.left_out);
-        facts.push(("left out", format!("{share} of the searches' slots of 10 ms, for the cliff (not for the cliff with pauses)")));
+        facts.push((
+            "left out",
+            format!("{share} of the searches' slots of 10 ms, for the cliff (not for the cliff with pauses)"),
+        ));
     }
     for jump in &found.clock_jumps {
         facts.push(("clocks", format!("{:.0} s into the run: {}", jump.at_s, jump.what)));
@@ -78,12 +81,12 @@ fn outside(found: &Disturbance) -> Vec<(&'static str, String)> {
 /// CPU time of other tasks on the host's CPU.
 fn other_tasks(others: &Pauses, found: &Disturbance) -> String {
     if others.count == 0 {
-        return format!("none had the host's CPU for more than {}", shortest(others));
+        return format!("none had the CPU under test for more than {}", shortest(others));
     }
     let each = |task: &TaskTime| format!("{} {}", task.task, format::quantity(task.total_s, Unit::Seconds));
     let named: Vec<String> = found.tasks.iter().map(each).collect();
     let times = times(others.count);
-    format!("had the host's CPU {times} for more than {}{} ({})", shortest(others), lengths(others), named.join(", "))
+    format!("had the CPU under test {times} for more than {}{} ({})", shortest(others), lengths(others), named.join(", "))
 }
 
 fn times(count: u64) -> String {

@@ -29,8 +29,8 @@ pub fn cliff_note(finding: &Finding) -> String {
     }
 }
 
-/// The disturbances that the host's own cliff excludes.
-fn left_out(finding: &Finding) -> &'static str {
+/// The disturbances that the cliff leaves out, and the cliff with pauses includes.
+pub fn left_out(finding: &Finding) -> &'static str {
     if has_pauses_of_host(finding) {
         "pauses and stalls from outside the host"
     } else {

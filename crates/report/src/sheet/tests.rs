@@ -96,10 +96,10 @@ mod disturbed {
             disturbance(finding).into_iter().find_map(|(own, fact)| (own == name).then_some(fact)).unwrap_or_default()
         };
         let others = fact(&finding, "other tasks");
-        assert!(others.starts_with("had the host's CPU 2 times for more than 250us"), "{others}");
+        assert!(others.starts_with("had the CPU under test 2 times for more than 250us"), "{others}");
         assert!(others.ends_with("(kdamond.0 4.00 ms, bash 2.00 ms)"), "{others}");
         finding.disturbance.as_mut().unwrap().other_tasks = Some(Pauses::of(&[], 10.0, 2.5e-4));
-        assert_eq!(fact(&finding, "other tasks"), "none had the host's CPU for more than 250us");
+        assert_eq!(fact(&finding, "other tasks"), "none had the CPU under test for more than 250us");
         let demand = |us: f64| Some(Figure::exact(us * 1e-6));
         let speed = Speed {
             demand_s: demand(3.2),

@@ -157,7 +157,7 @@ fn excluding(finding: &Finding) -> Option<String> {
             let (this, that) = if engine == EngineKind::Sim { names } else { (names.1, names.0) };
             let range = format::interval(figure, Unit::Pps, "-").unwrap_or_default();
             format!(
-                "the {this} cliff with outside pauses is {}, but its interval ({range}) contains neither the measured one, {}, nor the {that} \
+                "the {this} cliff with pauses is {}, but its interval ({range}) contains neither the measured one, {}, nor the {that} \
                  one, {}: do not plan with it",
                 value(figure),
                 value(&measured),
@@ -206,10 +206,11 @@ pub fn confidences(finding: &Finding) -> Option<String> {
         return None;
     }
     let of = |(confidence, named): &(f64, Named<'_>)| {
-        let sure = match (*confidence > 0.0, searches) {
+        let of_pauses = named.iter().all(|(name, _)| *name == "cliff with pauses");
+        let sure = match (*confidence > 0.0, searches > 1 && of_pauses) {
             (true, _) => format!("{} confidence", format::share_short(*confidence)),
-            (false, 1) => without_confidence(1),
-            (false, _) => format!("{}, without a confidence: chance decides when pauses come", without_confidence(searches)),
+            (false, true) => format!("{} (chance decides when pauses come)", certainty(0.0, searches)),
+            (false, false) => certainty(0.0, searches),
         };
         let named = named.iter().map(|(name, engines)| format!("{name} ({})", engines.join(", ")));
         format!("of {}: {sure}", named.collect::<Vec<_>>().join(", "))

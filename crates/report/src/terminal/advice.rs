@@ -18,7 +18,7 @@ use answer::{alike, commands, for_all, is_present, judged, present, verdict};
 const OTHERS: usize = 5;
 /// Largest number of rows of the Pareto front that a screen shows.
 const ROWS: usize = 12;
-/// Widths of the columns before the setting: p99, loss, CPU left, engine.
+/// Widths of the columns before the setting: p99, loss, CPU idle, engine.
 const FIGURES: [usize; 4] = [9, 8, 9, 6];
 
 /// The complete page of one load. For several loads: a line for each, and the settings that lose least over all of
@@ -144,7 +144,7 @@ fn others(page: &mut Page, advice: &Advice) {
 
 /// Meaning of the columns.
 const COLUMNS: &str =
-    "p99: of the latency; CPU left: idle share of the receiving CPU's time; by: the engine that computed the row";
+    "p99: of the latency; CPU idle: idle share of the receiving CPU's time; by: the engine that computed the row";
 
 /// Adds the meaning of the marks of rows, and of the columns.
 fn legend(page: &mut Page, advice: &Advice, shown: &[&[&Candidate]]) {
@@ -170,7 +170,7 @@ fn title(advice: &Advice) -> String {
     }
 }
 
-/// A constraint in words: `loss up to 0.01 %`, `CPU left of at least 30 %`.
+/// A constraint in words: `loss up to 0.01 %`, `CPU idle of at least 30 %`.
 fn bound(constraint: &Constraint) -> String {
     let unit = Unit::of(constraint.measure.dimension);
     let end = match unit {
@@ -187,7 +187,7 @@ fn name(measure: Measure) -> &'static str {
         "latency_p90_s" => "p90 latency",
         "latency_p99_s" => "p99 latency",
         "latency_p999_s" => "p99.9 latency",
-        "cpu_available" => "CPU left",
+        "cpu_available" => "CPU idle",
         _ => measure.name,
     }
 }
@@ -224,7 +224,7 @@ fn effort(advice: &Advice) -> String {
 /// Adds the names of the columns.
 fn head(page: &mut Page) {
     let [latency, loss, cpu, by] = FIGURES;
-    page.block(&format!("    {:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting", "p99", "lost", "CPU left", "by"));
+    page.block(&format!("    {:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting", "p99", "lost", "CPU idle", "by"));
 }
 
 /// Settings by row: settings with equal figures that are next to each other share a row.
@@ -289,7 +289,7 @@ fn by_load(page: &mut Page, all: &[Advice]) {
     let [latency, loss, cpu, by] = FIGURES;
     page.block(&format!(
         "  {:>10}{:>latency$}{:>loss$}{:>cpu$}  {:<by$}setting",
-        "load", "p99", "lost", "CPU left", "by"
+        "load", "p99", "lost", "CPU idle", "by"
     ));
     for advice in all {
         let load = match advice.traffic.rate_pps() {
@@ -373,7 +373,7 @@ fn drawing(advice: &Advice) -> Drawing {
     Drawing {
         title: title(advice),
         axes: Axes {
-            x: axis("CPU left", Dimension::Share, Scale::Linear),
+            x: axis("CPU idle", Dimension::Share, Scale::Linear),
             y: axis("99th percentile of latency", Dimension::Seconds, Scale::Log),
         },
         curves: curves.into_iter().filter(|curve| !curve.dots.is_empty()).collect(),
@@ -485,7 +485,7 @@ mod tests {
         assert!(text.contains("The present setting of eth0 is not among the candidates: `--candidates all"), "{text}");
         one.candidates[3].commands = Some(Vec::new());
         let text = page(&one, None);
-        let now = "Now eth0 has napi:defer_hard_irqs=2,gro_flush_timeout=50us: p99 101 us, lost 0 %, CPU left 43.3 %.";
+        let now = "Now eth0 has napi:defer_hard_irqs=2,gro_flush_timeout=50us: p99 101 us, lost 0 %, CPU idle 43.3 %.";
         for part in [now, "= 101 us 0 % 43.3 % sim", "* advised setting, = present setting"] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -57,9 +57,10 @@ fn figures(page: &mut Page, finding: &Finding) {
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
     let legend = format!(
-        "Cliff: highest load with loss up to {}; peak: highest delivered rate; left at 2x cliff: share of the peak; p99: latency at this share of the \
-         cliff.",
-        format::loss(finding.loss_target)
+        "Cliff: highest load with loss up to {}, without {}; with pauses: the cliff that includes them; peak: highest delivered rate; left at 2x \
+         cliff: share of the peak; p99: latency at this share of the cliff (measured: no interval, of all packets at this load).",
+        format::loss(finding.loss_target),
+        sheet::left_out(finding)
     );
     page.paragraph(2, Tone::Faint, &legend);
     if rows.iter().any(|row| row.label.ends_with('*')) {
@@ -72,7 +73,7 @@ fn figures(page: &mut Page, finding: &Finding) {
 fn checks(page: &mut Page, finding: &Finding) {
     let Some((shown, hidden)) = sheet::worst_checks(&finding.checks, CHECKS) else { return };
     page.columns("CLIFF OF CHECKS");
-    page.paragraph(2, Tone::Faint, "Changed settings, predicted from this run (error in brackets), then measured.");
+    page.paragraph(2, Tone::Faint, "Changed settings, predicted from this run, then measured. In brackets: of model and sim the error, of measured the interval.");
     let row = |check: &&SetupCheck| {
         let cliff = sheet::check(check).into_iter().next();
         cliff.map(|row| Row { label: check.name.clone(), ..row })

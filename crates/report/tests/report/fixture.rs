@@ -155,7 +155,7 @@ pub fn livelocking() -> Finding {
         cpu_at_twice: from_each(|fluid| fluid.cpu(2.0 * fluid.cliff_pps())),
         loss_at_twice: from_each(|fluid| fluid.loss(2.0 * fluid.cliff_pps()).1),
         binding: Some(
-            "The CPU is full past the cliff: at 432 kpps 0 % of it is available, and 97 % of the loss is in the socket buffer. \
+            "The CPU is full past the cliff: at 432 kpps it is 0 % idle, and 97 % of the loss at this load is in the socket buffer. \
              Protocol processing takes 51 % of the CPU, the application 40 %, interrupts and polls 9 %."
                 .to_owned(),
         ),

@@ -164,7 +164,7 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
         parts.push(before_after("delivered", "kpps", 1e-3, &before, &after, |outcome| outcome.throughput_pps)?);
     }
     parts.push(before_after("mean wait", "us", 1e6, &before, &after, |outcome| outcome.latency_s?.mean)?);
-    parts.extend(before_after("CPU left", "%", 100.0, &before, &after, |outcome| outcome.cpu?.available));
+    parts.extend(before_after("CPU idle", "%", 100.0, &before, &after, |outcome| outcome.cpu?.available));
     let run = known.run;
     Some(format!("at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)", pps / 1e3, parts.join(", ")))
 }

@@ -275,7 +275,7 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
         forecast.frame_bytes
     );
     text += &format!("    mean latency: from the packet's arrival until {end}\n");
-    text += &format!("    CPU left: share of the receiving CPU's time that interrupts, polls{application}\n");
+    text += &format!("    CPU idle: share of the receiving CPU's time that interrupts, polls{application}\n");
     text += "    lost: share of the packets\n";
     text += &format!("    interrupts: {}\n    polling:    {}\n", forecast.interrupt, forecast.poll);
     if let Some(scheme) = &forecast.measured_scheme {
@@ -284,7 +284,7 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
             forecast.costs
         );
     }
-    let heads = format!("{:>12} {:>9} {:>7}", "mean latency", "CPU left", "lost");
+    let heads = format!("{:>12} {:>9} {:>7}", "mean latency", "CPU idle", "lost");
     text += format!("    {:>9}  {:^30}  {:^30}", "", "interrupts", "polling").trim_end();
     text.push('\n');
     text += &format!("    {:>9}  {heads}  {heads}\n", "load");

@@ -77,7 +77,7 @@ fn the_largest_cause_of_void_trials_is_named_with_its_remedy() {
     };
     let said = void(told.clone());
     assert!(
-        said.contains("other programs had the host's CPU for 12 % of the time (cc1 8 %, rustc 4 %): stop them"),
+        said.contains("other programs had the CPU under test for 12 % of the time (cc1 8 %, rustc 4 %): stop them"),
         "{said}"
     );
     let said = void(Disturbance { sender: pauses(0.2), sender_stalls: pauses(0.25), ..told.clone() });
@@ -168,7 +168,7 @@ fn a_tail_that_the_load_does_not_explain_is_somebody_elses() {
     let said = doubts(&finding(13.3e-3, 542e-6)).join("; ");
     for part in [
         "p99 is 13.3 ms at 50 % of the rough cliff (50.0 kpps) and 542 us at 90 % (90.0 kpps), which the load does not explain",
-        "other tasks had the host's CPU 7 %",
+        "other tasks had the CPU under test 7 %",
         "up to 2.90 ms",
         "dockerd 7 %",
     ] {
@@ -213,7 +213,7 @@ fn a_measured_p99_far_from_the_simulated_one_has_a_cause_or_none() {
     assert_eq!(
         said(real(), Some(disturbance(0.000_914, 0.004_62, 0.0131))),
         "the measured p99 is 12.9 times the simulated one at 50 % of the cliff and 13.6 times at 90 %. The simulated p99 leaves \
-         interruptions out; in this run other tasks had the host's CPU 0.462 % of the time, the hypervisor 0.0914 %. These interruptions delay \
+         interruptions out; in this run other tasks had the CPU under test 0.462 % of the time, the hypervisor 0.0914 %. These interruptions delay \
          your packets, too: while they go on, do not count on the simulated p99. netcliff's own sender was late 1.31 % of the time and then \
          sent bursts, which the simulation does not have: this is an error of the measurement, by which the measured p99 may be too long"
     );
@@ -290,7 +290,7 @@ fn a_computed_interval_that_fits_nothing_is_a_doubt() {
     one.cliff_experienced_pps.sim = Some(Figure::between(89.5e3, 82.6e3, 122.7e3, 0.9));
     let said = doubts(&one).join("; ");
     for part in [
-        "the simulated cliff with outside pauses is 89.5 kpps, but its interval (82.6-122.7) contains neither",
+        "the simulated cliff with pauses is 89.5 kpps, but its interval (82.6-122.7) contains neither",
         "neither the measured one, 211 kpps, nor the predicted one, 249 kpps: do not plan with it",
     ] {
         assert!(said.contains(part), "{part}: {said}");

@@ -85,10 +85,10 @@ pub(super) fn verdict(page: &mut Page, advice: &Advice) {
     }
 }
 
-/// The figures of the front, with their intervals if they were sampled: `: p99 55.1 us (54.0-56.2), lost 0 %, CPU left
+/// The figures of the front, with their intervals if they were sampled: `: p99 55.1 us (54.0-56.2), lost 0 %, CPU idle
 /// 33 %`.
 fn gives(candidate: &Candidate) -> String {
-    let named = [("p99", Unit::Seconds), ("lost", Unit::Share), ("CPU left", Unit::Share)];
+    let named = [("p99", Unit::Seconds), ("lost", Unit::Share), ("CPU idle", Unit::Share)];
     let of = |(key, (name, unit)): (&&str, (&str, Unit))| {
         let figure = candidate.figure(key.parse().ok()?)?;
         Some(format!("{name} {}", format::figure(&figure, unit)))
