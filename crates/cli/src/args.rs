@@ -64,7 +64,7 @@ pub use watch::WatchArgs;
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick  # this host's cliff in one to two minutes
+  netcliff find --quick  # this host's cliff in about one minute
   netcliff predict --scheme interrupt --rate 100kpps
   netcliff simulate --scheme napi:weight=64 --rates 10kpps..300kpps:30 --json
   netcliff run fig-7a    # figure 7(a) of Salah et al. (2007), computed again

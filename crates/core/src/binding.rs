@@ -66,8 +66,9 @@ fn place(outcome: &Outcome) -> Option<(&'static str, f64)> {
 fn parts(cpu: &CpuShares) -> String {
     let interrupt = value(cpu.interrupt) + value(cpu.poll);
     let rest = cpu.rest().filter(|rest| *rest >= CpuShares::LEAST_PRINTED);
-    let rest = rest
-        .map_or(String::new(), |rest| format!(", other work at this load (other tasks, other softirqs or pauses) {}", percent(rest)));
+    let rest = rest.map_or(String::new(), |rest| {
+        format!(", other work at this load (other tasks, other softirqs or pauses) {}", percent(rest))
+    });
     format!(
         "Protocol processing takes {} of the CPU, the application {}, interrupts and polls {}{rest}",
         percent(value(cpu.protocol)),

@@ -484,7 +484,7 @@ settings! {
 /// service takes what does not belong to netcliff's own receiver. The default is that of `netcliff find` without
 /// arguments.
 pub struct Settings {
-    /// Whether to make fewer and shorter trials (one to two minutes on two cores).
+    /// Whether to make fewer and shorter trials (about one minute on two CPUs).
     pub quick: bool = false,
     /// Loss fraction that defines the cliff.
     pub loss: f64 = 1e-4,

@@ -34,7 +34,7 @@ pub fn settings(now: &Predictor, finding: &Finding, without: Option<Figure>, sto
     let left = finding.cliff_pps.sim.map_or(1.0, |page| page.value / without.value);
     // Cliffs are simulated, because the computing time of the model's Markov chain grows with the queue that a
     // candidate enlarges.
-    let begun: Vec<_> = candidates(now, &finding.setup, livelocks)
+    let begun: Vec<_> = candidates(now, &finding.setup, livelocks, cpus(finding))
         .into_iter()
         .map(|candidate| (candidate.changed.begin(Predictor::sim_cliff), candidate))
         .collect();
@@ -70,23 +70,30 @@ fn is_worthwhile(gain: &Figure) -> bool {
     gain.value > WORTHWHILE && gain.interval.is_none_or(|interval| interval.low > 0.0)
 }
 
-fn candidates(now: &Predictor, setup: &Setup, livelocks: bool) -> Vec<Candidate> {
+/// Number of CPUs of this host. `None` if it is not known, or another host or a guest takes part.
+fn cpus(finding: &Finding) -> Option<usize> {
+    let online = finding.fingerprint.facts.get("cpu.online").filter(|_| finding.generator.flows.is_none());
+    online.map(|online| online.split(',').count())
+}
+
+fn candidates(now: &Predictor, setup: &Setup, livelocks: bool, cpus: Option<usize>) -> Vec<Candidate> {
     let mut all = Vec::new();
     let mut add = |setting: String, why: &str, change: Option<Change>, apply: &dyn Fn(&mut Predictor)| {
         let mut changed = now.clone();
         apply(&mut changed);
         all.push(Candidate { setting, why: why.to_owned(), changed, change });
     };
-    let why = if livelocks {
-        "softirq work then no longer takes the application's CPU, which also ends the livelock; this takes a CPU more, besides that of a \
-         sender on the same host"
+    let gives = if livelocks {
+        "softirq work then no longer takes the application's CPU, which also ends the livelock"
     } else {
-        "softirq and application then no longer share one CPU; this takes a CPU more, besides that of a sender on the same host"
+        "softirq and application then no longer share one CPU"
     };
+    let has = cpus.map_or(String::new(), |cpus| format!(" (this host has {cpus})"));
+    let why = format!("{gives}; this needs two CPUs, and a third one for a sender on the same host{has}");
     add(
         "run the application on another CPU than the one that receives (taskset -c CPU PROGRAM, or RPS/IRQ affinity)"
             .to_owned(),
-        why,
+        &why,
         None,
         &|c| {
             // Softirq and application run on two CPUs, and the slower one limits the rate. The candidate's host

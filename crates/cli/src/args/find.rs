@@ -20,7 +20,7 @@ use netcliff_trial::rig::{MOST_QUEUES, Place, RigOptions, Sending};
 #[command(
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
-  netcliff find --quick  # one to two minutes on two CPUs
+  netcliff find --quick  # about one minute on two CPUs
   netcliff find --json >cliff.json  # everything as one record
   # other frames, an application that works 2 us a packet
   netcliff find --size 512B --work 2us
@@ -41,7 +41,7 @@ frames go straight to the hardware address of a neighbour, and both ends stop wi
 stops cleanly and keeps what was measured."
 )]
 pub struct FindArgs {
-    /// One to two minutes instead of about three to six: shorter and fewer measurements
+    /// About one minute instead of three to six (each --check adds time): shorter and fewer measurements
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff
@@ -57,7 +57,7 @@ pub struct FindArgs {
     /// than 1518 bytes are cut. The simulator uses the same capture.
     #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
     pub traffic: Option<PathBuf>,
-    /// Arrival process [default: poisson; of --request pcap: the capture's]
+    /// Arrival process [default: poisson, or that of a capture]
     #[arg(long, value_parser = one_of::<Arrivals>(), help_heading = "Load and application")]
     pub arrivals: Option<Arrivals>,
     /// CPU time that the application spends on each packet after reading it
@@ -88,10 +88,11 @@ pub struct FindArgs {
     /// Seed of all random numbers
     #[arg(long, default_value_t = Settings::default().seed, value_parser = super::seed, allow_negative_numbers = true, help_heading = "Search", hide_short_help = true)]
     pub seed: u64,
-    /// Where the traffic goes: best, netns, loopback, or vm:DRIVER, such as vm:e1000e
+    /// Where the traffic goes: netns, loopback, or vm:DRIVER, such as vm:e1000e; best: netns if permitted, else
+    /// loopback
     ///
     /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where the sender's CPU also does
-    /// the receive path's work; best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
+    /// the receive path's work. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
     /// vm:vmxnet3 are the NIC of a guest of QEMU.
     ///
     /// No packet of a testbed passes a NIC of this host, so that the settings of such a NIC (ethtool, `netcliff tune`)
@@ -168,7 +169,8 @@ pub struct FindArgs {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub service: super::ServiceArgs,
-    /// Whether the CPU under test may halt when idle; a short trial shows the difference
+    /// Whether netcliff keeps the CPU under test awake while it is idle, or lets it halt as the system is configured; a
+    /// short trial shows the difference
     #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,
     /// How CPU time is measured

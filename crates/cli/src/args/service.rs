@@ -18,7 +18,7 @@ const HEADING: &str = "Own service";
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").args(["service", "to"]).multiple(false))]
 pub struct ServiceArgs {
-    /// Measure the cliff of your own service, which this shell command starts (needs --request)
+    /// Measure the cliff of your own service, which this shell command starts (needs --request, see --help)
     ///
     /// Example: 'nsd -d -c nsd.conf'. It runs in the testbed's namespace on the CPU under test, and must listen on all
     /// addresses (or on 198.18.0.2, with --ipv6 2001:2::2). At the end of the run it is ended with all processes that

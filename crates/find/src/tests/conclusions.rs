@@ -124,7 +124,10 @@ fn losing(ring: f64, socket: f64, available: f64) -> Finding {
 #[test]
 fn what_binds_follows_from_where_the_loss_was_and_what_the_cpu_had_left() {
     let said = binding::sentence(&losing(0.01, 0.08, 0.0)).unwrap();
-    assert!(said.starts_with("The CPU is full") && said.contains("89 % of the loss at this load is in the socket buffer"), "{said}");
+    assert!(
+        said.starts_with("The CPU is full") && said.contains("89 % of the loss at this load is in the socket buffer"),
+        "{said}"
+    );
     assert!(said.contains("Protocol processing takes 60 % of the CPU, the application 40 %"), "{said}");
     let said = binding::sentence(&losing(0.05, 0.0, 0.3)).unwrap();
     assert!(

@@ -122,8 +122,9 @@ pub fn tail(finding: &Finding) -> Option<Tail> {
         let longest = pauses
             .max_s
             .map_or(String::new(), |max_s| format!(", up to {} at a time", format::quantity(max_s, Unit::Seconds)));
-        (pauses.count > 0)
-            .then(|| format!("{what} had the CPU under test {} of the time{longest}", format::share_short(pauses.share)))
+        (pauses.count > 0).then(|| {
+            format!("{what} had the CPU under test {} of the time{longest}", format::share_short(pauses.share))
+        })
     };
     let whose = [
         disturbance.other_tasks.as_ref().and_then(|pauses| Some(times("other tasks", pauses)? + &tasks(disturbance))),

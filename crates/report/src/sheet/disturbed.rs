@@ -86,7 +86,8 @@ fn other_tasks(others: &Pauses, found: &Disturbance) -> String {
     let each = |task: &TaskTime| format!("{} {}", task.task, format::quantity(task.total_s, Unit::Seconds));
     let named: Vec<String> = found.tasks.iter().map(each).collect();
     let times = times(others.count);
-    format!("had the CPU under test {times} for more than {}{} ({})", shortest(others), lengths(others), named.join(", "))
+    let (shortest, lengths, named) = (shortest(others), lengths(others), named.join(", "));
+    format!("had the CPU under test {times} for more than {shortest}{lengths} ({named})")
 }
 
 fn times(count: u64) -> String {

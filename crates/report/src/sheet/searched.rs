@@ -32,9 +32,9 @@ pub fn cliff_note(finding: &Finding) -> String {
 /// The disturbances that the cliff leaves out, and the cliff with pauses includes.
 pub fn left_out(finding: &Finding) -> &'static str {
     if has_pauses_of_host(finding) {
-        "pauses and stalls from outside the host"
+        "times in which the hypervisor or other programs had the CPU, or the sender stalled"
     } else {
-        "stalls of the sender (pauses of the host's CPU were not measured and are included)"
+        "stalls of the sender (pauses of the CPU under test were not measured and are included)"
     }
 }
 

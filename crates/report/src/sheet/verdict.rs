@@ -94,7 +94,10 @@ fn doubts_of_run(finding: &Finding) -> Vec<String> {
             ));
         }
         if ends.confidence < SURE {
-            said.push(format!("the interval of the measured cliff rests on {} only: raise --searches", searches_in_words(count(finding))));
+            said.push(format!(
+                "the interval of the measured cliff rests on {} only: raise --searches",
+                searches_in_words(count(finding))
+            ));
         }
     }
     if let Some(searches) = searches {

@@ -1,7 +1,7 @@
 //! [`brief`]: output of `netcliff find` without `-v`: the answer and the figures to act on, on a screen of 40 lines.
 
 use netcliff_core::Finding;
-use netcliff_core::finding::SetupCheck;
+use netcliff_core::finding::{LatencyAt, SetupCheck};
 
 use super::page::{Page, Tone};
 use super::{Style, answer, head, livelock};
@@ -56,11 +56,19 @@ fn figures(page: &mut Page, finding: &Finding) {
     // Leave out rows for which no engine has a figure: -v lists them as not measured. The cliff is always shown.
     rows.retain(|row| !row.is_empty() || row.label == "cliff");
     page.rows(&rows);
+    let pauses = match rows.iter().any(|row| row.label == sheet::WITH_PAUSES) {
+        true => format!(", without {}; with pauses: the cliff that includes them", sheet::left_out(finding)),
+        false => String::new(),
+    };
+    let p99 = |at: &LatencyAt| at.latency_s.wire.and_then(|latency| latency.p99);
+    let once = match finding.latency.iter().filter_map(p99).any(|p99| p99.interval.is_none()) {
+        true => " (without an interval: measured in one trial)",
+        false => "",
+    };
     let legend = format!(
-        "Cliff: highest load with loss up to {}, without {}; with pauses: the cliff that includes them; peak: highest delivered rate; left at 2x \
-         cliff: share of the peak; p99: latency at this share of the cliff (measured: no interval, of all packets at this load).",
-        format::loss(finding.loss_target),
-        sheet::left_out(finding)
+        "Cliff: highest load with loss up to {}{pauses}; peak: highest delivered rate; left at 2x cliff: share of the peak; p99: latency at this \
+         share of the cliff{once}.",
+        format::loss(finding.loss_target)
     );
     page.paragraph(2, Tone::Faint, &legend);
     if rows.iter().any(|row| row.label.ends_with('*')) {
@@ -73,7 +81,7 @@ fn figures(page: &mut Page, finding: &Finding) {
 fn checks(page: &mut Page, finding: &Finding) {
     let Some((shown, hidden)) = sheet::worst_checks(&finding.checks, CHECKS) else { return };
     page.columns("CLIFF OF CHECKS");
-    page.paragraph(2, Tone::Faint, "Changed settings, predicted from this run, then measured. In brackets: of model and sim the error, of measured the interval.");
+    page.paragraph(2, Tone::Faint, "Predicted from this run (in brackets: error), then measured (interval).");
     let row = |check: &&SetupCheck| {
         let cliff = sheet::check(check).into_iter().next();
         cliff.map(|row| Row { label: check.name.clone(), ..row })

@@ -19,6 +19,9 @@ const MOST_BOUNDS: usize = 8;
 const LEAST_BOUND: f64 = 0.01;
 /// Smallest share of all packets from which a CPU counts as processing packets.
 const TAKES_PART: f64 = 0.01;
+/// What `-` in the table of the queues means.
+const UNKNOWN: &str =
+    "CPU: that of most interrupts of the queue (-: none came, or unknown); lost -: the driver does not count it.";
 /// How the kernel counts the packets of a CPU.
 const PASSES: &str = "A packet counts once for each device of this host that receives it (bridge, bond, VLAN, veth); packets \
                       that GRO merges count as one.";
@@ -40,7 +43,7 @@ pub fn headroom(headroom: &Headroom, style: Style) -> String {
     if !queues.is_empty() {
         page.block(&of_queues(&queues));
         if queues.iter().any(|queue| queue.cpu.is_none() || queue.dropped_per_s.is_none()) {
-            page.paragraph(0, Tone::Faint, "CPU: the one with most of the queue's interrupts (-: none came, or unknown); lost -: the driver does not count it.");
+            page.paragraph(0, Tone::Faint, UNKNOWN);
         }
     }
     page.list("CAUTION", &headroom.cautions);
