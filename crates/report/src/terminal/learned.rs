@@ -127,7 +127,7 @@ fn basis(learned: &Learned) -> String {
         String::new()
     };
     format!(
-        "Watched {}{programs} for {}, in {} slices of {}; CPU time was measured {measured} ({}).{off}{disturbed} Watching took {} of a CPU. Nothing was sent.",
+        "Watched {}{programs} for {}, in {} slices of at least {}; CPU time was measured {measured} ({}).{off}{disturbed} Watching took {} of a CPU. Nothing was sent.",
         watched.interfaces.join(", "),
         format::quantity(watched.seconds, Unit::Seconds),
         watched.slices,
@@ -320,7 +320,7 @@ mod tests {
         for says in [
             "at 6 % (4.5 % to 8 %, 90 % confidence) of its cliff; highest: 8 % at 1970-01-01 00:00:00 UTC.",
             "Its cliff is 100 kpps (74-136, 90 % confidence) in all, with this mix of packets: CPU 0, which gets 50 % of them, is then at its own cliff of 50.0 kpps.",
-            "in 24 slices of 400 ms; CPU time was measured in 13 of them (eBPF programs at the kernel's transitions, exact). The meter was off in the others",
+            "in 24 slices of at least 400 ms; CPU time was measured in 13 of them (eBPF programs at the kernel's transitions, exact). The meter was off in the others",
             "per interrupt: 7.00 us",
             "packet and its poll together: 7.00 us",
             "over 5.00 ms and more",
