@@ -437,17 +437,17 @@ impl SetUp<'_> {
             let highest = highest.map_err(|error| format!("the simulator: {error}"))?;
             let method = match (pauses.is_empty(), by) {
                 (true, _) => format!("by {by}"),
-                (false, "simulation") => "by simulation with the service's own waits".to_owned(),
-                (false, _) => format!("computed by {by}, and the effect of the service's own waits by simulation"),
+                (false, "simulation") => "by simulation, with the times in which the service itself waited".to_owned(),
+                (false, _) => format!("by {by}; a simulation adds the times in which the service itself waited"),
             };
-            let how = format!("beyond it more than {} of the requests are lost, {method}", print_share(loss));
+            let how = format!("above it more than {} of the requests are lost, {method}", print_share(loss));
             parts.push((quantile_at(&highest, goal.exceed).unwrap_or(Figure::exact(own_rps)), how));
         }
         for limit in &goal.promise.quantiles {
             let host = pauses.on(self.host);
             let within_rps = highest_kept(&host, self.scheme, self.unpaused_rps, Broken::Late(*limit), goal.seed)?;
             let how = format!(
-                "beyond it fewer than {} are answered within {}, by simulation",
+                "above it fewer than {} are answered within {}, by simulation",
                 print_share(limit.quantile),
                 print_time_s(limit.within_s)
             );

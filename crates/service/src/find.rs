@@ -534,7 +534,7 @@ const TRIALS: &str = "trials";
 
 fn trials(judging: &Judging) -> String {
     let [trial, load] = [judging.trial_s, judging.duration_sum_s].map(|time_s| units::print_time_s(round_3(time_s)));
-    format!("{trial} each, {load} of trials for each load")
+    format!("{trial} each; a search decides on a load after {load} of trials")
 }
 
 fn asked(options: &Options, service: &ServiceSummary) -> Vec<(String, String)> {

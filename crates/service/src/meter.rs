@@ -113,11 +113,12 @@ impl HostMeter {
                     let why: String = choice.passed_over.iter().map(|why| format!("; {why}")).collect();
                     let cost = match method {
                         Method::Ebpf => {
-                            "; the meter's programs run in all trials, so their time is included in the cost of every request"
+                            ". Its programs also run in the other trials, so that the measured cliff includes their time; the costs of a \
+                             request are without it, if it is known"
                         }
                         Method::Procfs | Method::Soaker => "",
                     };
-                    format!("CPU time is metered by {method}, in separate trials{cost}{why}")
+                    format!("CPU time is metered by {method}, in the trials for costs and bottleneck, not in the searches{cost}{why}")
                 }
                 Err(error) => format!("CPU time is not metered: {error}"),
             }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use netcliff_core::Figure;
 use netcliff_core::finding::{CheckedSetting, Pauses};
 use netcliff_core::service::{
-    Gives, Promise, QuantileLimit, RequesterSummary, ResponseTimes, ServiceCheck, ServiceCost, ServiceFinding,
-    ServicePrediction, ServiceTrial, TrialPurpose,
+    Gives, Promise, QuantileLimit, RequesterSummary, ResponseTimes, ServiceBottleneck, ServiceCheck, ServiceCost,
+    ServiceFinding, ServicePrediction, ServiceTrial, TrialPurpose,
 };
 use netcliff_core::units::print_time_s;
 
@@ -32,6 +32,8 @@ const QUANTILES: [Recorded; 4] = [
 /// Busy share from which the requester may itself be the limit. From about there the share hardly grows with the load,
 /// because each turn of the requester's loop finds work: with nginx it was 0.97 at 68 k/s and at 128 k/s.
 const NEARLY_FULL: f64 = 0.9;
+/// Ratio of a measured 99th percentile to the predicted one above which a note says that they differ.
+const FAR_OFF: f64 = 2.0;
 
 /// The load to plan with, the cliff, measured and predicted, the bottleneck, the checks, the costs of a request, the
 /// loads next to the cliff.
@@ -98,6 +100,10 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
         Some(cliff) => page.fact("measured", &at_least_if(finding.lower_limit, cliff)),
         None => page.fact("measured", "-"),
     }
+    let searches = finding.searches.len();
+    if finding.cliff_rps.is_some() && !finding.lower_limit && searches > 1 {
+        page.paragraph(18, Tone::Faint, &origin(searches));
+    }
     with_pauses(page, finding.cliff_with_pauses_rps, finding.predicted.as_ref());
     if let Some(predicted) = &finding.predicted {
         page.fact("predicted", &format!("{}: {}", figure(&predicted.cliff_rps), predicted.how));
@@ -107,11 +113,29 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
         page.fact("pauses", &silences(pauses));
     }
     if let Some(bottleneck) = &finding.bottleneck {
-        page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
+        page.fact("bottleneck", &evidence(bottleneck, &finding.trials));
     }
     if let Some(summary) = &finding.requester {
         page.fact("requester", &requester(finding, summary));
     }
+}
+
+/// How the measured cliff was estimated, and what its interval spans, in a sentence.
+fn origin(searches: usize) -> String {
+    format!(
+        "estimated from all trials that count; the interval also spans the loads between which the {searches} searches put the cliff, and has \
+         their confidence"
+    )
+}
+
+/// What overloaded first, the load of the trial past the cliff that shows it, and the evidence.
+fn evidence(bottleneck: &ServiceBottleneck, trials: &[ServiceTrial]) -> String {
+    let past = trials.iter().rev().find(|trial| trial.purpose == TrialPurpose::Bottleneck);
+    let trial = past.map_or(String::new(), |trial| {
+        let length = format::quantity(trial.window_s, Unit::Seconds);
+        format!(", in a trial of {length} past the cliff, at {}", rate(trial.rate_rps))
+    });
+    format!("{}{trial}: {}", bottleneck.gives, bottleneck.seen)
 }
 
 /// The load to plan with: the lower end of the cliff with pauses or, if that is lower, of the cliff without them; of a
@@ -128,11 +152,18 @@ fn plan(finding: &ServiceFinding) -> Option<String> {
     let predicted = finding.predicted.as_ref();
     let cliff_rps = finding.cliff_rps?.value;
     let capacity = predicted.map(|predicted| predicted.capacity_rps).filter(|capacity| capacity.value < cliff_rps);
-    if let Some(capacity) = capacity.map(low).filter(|capacity| *capacity < load) {
+    let has_times = predicted.is_some_and(|predicted| !predicted.response_times.is_empty());
+    let rise = if has_times { " Response times rise below it: see RESPONSE TIMES." } else { "" };
+    if let Some(capacity) = capacity.filter(|capacity| low(*capacity) < load) {
+        let what = match capacity.interval.map(|ends| ends.confidence) {
+            Some(known) if known > 0.0 => {
+                format!("the lower end of the {} interval of the capacity", format::share_short(known))
+            }
+            _ => "the lower end of the capacity".to_owned(),
+        };
         return Some(format!(
-            "Plan with at most {}, the lower end of the capacity: above it queues grow, and the measured cliff may not last longer than a \
-             trial.",
-            rate(capacity)
+            "Plan with at most {}, {what}. Above the capacity queues grow; a trial may end before requests are lost.{rise}",
+            rate(low(capacity))
         ));
     }
     let what = match (paused, finding.lower_limit) {
@@ -140,27 +171,37 @@ fn plan(finding: &ServiceFinding) -> Option<String> {
         (None, false) => "the lower end of the measured cliff",
         (None, true) => "a lower limit of the cliff",
     };
-    Some(format!("Plan with at most {}, {what}.", rate(load)))
+    Some(format!("Plan with at most {}, {what}.{rise}", rate(load)))
 }
 
 /// The capacity, its meaning, and why a measured cliff may be above it.
 fn capacity(finding: &ServiceFinding, capacity: &Figure) -> String {
-    let meaning = "computed from the CPU time of a request: at this load the busiest CPU has no idle time";
-    let is_exceeded = finding.cliff_rps.is_some_and(|cliff| cliff.value > capacity.value);
-    let why = if is_exceeded {
-        ". The measured cliff is higher: the queue grows too slowly to break a limit before a trial ends, or a request costs less \
-         CPU time in the searches than in the trials that measured it"
+    // By definition the whole CPU, other tasks included, divided by the requests.
+    let each = format::quantity(1.0 / capacity.value, Unit::Seconds);
+    let full = if finding.service.transport == "udp" {
+        " It is measured in trials that fill the service's socket (if there are any), in which a request usually takes more CPU time than \
+         in the table below."
     } else {
         ""
     };
-    format!("{}, {meaning}{why}", figure(capacity))
+    let is_exceeded = finding.cliff_rps.is_some_and(|cliff| cliff.value > capacity.value);
+    let why = if is_exceeded {
+        " The measured cliff is higher: the queue grows too slowly to break a limit before a trial ends, or a request costs less \
+         CPU time in the searches than in the trials that measured it."
+    } else {
+        ""
+    };
+    format!(
+        "{}: the load at which the busiest CPU has no idle time, because each request takes {each} of it, other tasks included.{full}{why}",
+        figure(capacity)
+    )
 }
 
 /// How busy the requester was at the cliff, which loads it could send, and whether the cliff may be its own.
 fn requester(finding: &ServiceFinding, summary: &RequesterSummary) -> String {
     let counted = finding.trials.iter().filter(|trial| trial.void.is_none());
     let sent_rps = counted.map(|trial| trial.rate_rps).reduce(f64::max);
-    let sent = sent_rps.map_or(String::new(), |rps| format!("; it could send at least {}", rate(rps)));
+    let sent = sent_rps.map_or(String::new(), |rps| format!("; it sent up to {} in a trial that counts", rate(rps)));
     let late = summary.lateness_p99_s.map_or(String::new(), |late_s| {
         format!("; 99 % of the requests left within {} of their time", format::quantity(late_s, Unit::Seconds))
     });
@@ -172,7 +213,9 @@ fn requester(finding: &ServiceFinding, summary: &RequesterSummary) -> String {
         (true, false) => ". The requester is not the bottleneck",
     };
     let busy = format::share_short(summary.busy);
-    format!("netcliff's load generator was busy {busy} of the time at the cliff{sent}{late}{verdict}")
+    let is_full = summary.busy >= NEARLY_FULL;
+    let polls = if is_full { " (it polls in a loop: this share hardly grows with the load)" } else { "" };
+    format!("netcliff's load generator was busy {busy} of the time at the cliff{polls}{sent}{late}{verdict}")
 }
 
 /// What counts as the cliff, as a sentence.
@@ -198,8 +241,13 @@ const WITH_PAUSES_NOTE: &str = "\"with pauses\" also counts requests during paus
 /// Adds the cliff that includes pauses of the service's CPUs.
 fn with_pauses(page: &mut Page, measured: Option<Figure>, predicted: Option<&ServicePrediction>) {
     let Some(measured) = measured else { return };
-    let predicted = predicted.and_then(|predicted| predicted.with_pauses_rps);
-    let predicted = predicted.map_or(String::new(), |cliff| format!("; predicted {}", figure(&cliff)));
+    let predicted = predicted.and_then(|predicted| Some((predicted.with_pauses_rps?, predicted.cliff_rps)));
+    let predicted = predicted.map_or(String::new(), |(cliff, own)| {
+        if cliff == own {
+            return "; the prediction is not lower with pauses".to_owned();
+        }
+        format!("; predicted {}", figure(&cliff))
+    });
     page.fact("with pauses", &format!("{}{predicted}", figure(&measured)));
 }
 
@@ -254,7 +302,7 @@ fn checks(page: &mut Page, finding: &ServiceFinding) {
         with_pauses(page, check.cliff_with_pauses_rps, check.predicted.as_ref());
         own_costs(page, &finding.costs, check);
         if let Some(bottleneck) = &check.bottleneck {
-            page.fact("bottleneck", &format!("{}: {}", bottleneck.gives, bottleneck.seen));
+            page.fact("bottleneck", &evidence(bottleneck, &check.trials));
         }
         for setting in &check.settings {
             let CheckedSetting { name, found, requested, effective } = setting;
@@ -331,6 +379,15 @@ fn costs(page: &mut Page, finding: &ServiceFinding) {
         rows.push(vec![cost.part.clone(), request, format::share_short(cost.constant)]);
     }
     table(page, "CPU TIME OF THE SERVICE'S HOST", &rows);
+    let known = finding.costs.iter().find_map(|cost| cost.request_s.interval).map(|ends| ends.confidence);
+    if let Some(known) = known.filter(|known| *known > 0.0) {
+        let note = format!(
+            "per request: with its {} interval, at loads that the service carries; of a CPU without load: CPU time that does not grow with \
+             the load",
+            format::share_short(known)
+        );
+        page.paragraph(2, Tone::Faint, &note);
+    }
 }
 
 /// Trials of one load together.
@@ -349,6 +406,7 @@ struct Row {
 fn responses(page: &mut Page, finding: &ServiceFinding) {
     let predicted = finding.predicted.iter().flat_map(|predicted| &predicted.response_times);
     let mut rows = vec![words(&["load", "of the cliff", "p50", "predicted", "p99", "predicted"])];
+    let mut far_off: Option<(f64, f64)> = None;
     for own in predicted {
         let counts = |trial: &&ServiceTrial| {
             trial.purpose == TrialPurpose::Calibration && trial.void.is_none() && trial.rate_rps == own.rate_rps
@@ -359,6 +417,9 @@ fn responses(page: &mut Page, finding: &ServiceFinding) {
         }
         let time = |time_s: f64| format::quantity(time_s, Unit::Seconds);
         let of_cliff = finding.cliff_rps.map(|cliff| format::share_short(own.rate_rps / cliff.value));
+        let measured_s = middle(times.iter().map(|times| times.p99_s).collect());
+        let ratio = measured_s.map(|measured_s| measured_s / own.p99_s).filter(|ratio| *ratio > FAR_OFF);
+        far_off = far_off.or(ratio.map(|ratio| (own.rate_rps, ratio)));
         rows.push(vec![
             format::quantity(own.rate_rps, Unit::PerSecond),
             of_cliff.unwrap_or("-".to_owned()),
@@ -369,12 +430,26 @@ fn responses(page: &mut Page, finding: &ServiceFinding) {
         ]);
     }
     table(page, "RESPONSE TIMES (WITHOUT PAUSES; MEDIANS OF THE TRIALS)", &rows);
+    if let Some((rate_rps, ratio)) = far_off {
+        let note = format!(
+            "At {} the measured p99 is {} times the predicted one. Near the capacity a small error of a request's CPU time changes the queue \
+             much: use the measured times there.",
+            rate(rate_rps),
+            format::significant(ratio)
+        );
+        page.paragraph(2, Tone::Faint, &note);
+    }
+}
+
+/// The upper median of the times (s); `None` without times.
+fn middle(mut times_s: Vec<f64>) -> Option<f64> {
+    times_s.sort_by(f64::total_cmp);
+    times_s.get(times_s.len() / 2).copied()
 }
 
 /// Median of the times (s) as text; `-` without times.
-fn median(mut times_s: Vec<f64>) -> String {
-    times_s.sort_by(f64::total_cmp);
-    times_s.get(times_s.len() / 2).map_or("-".to_owned(), |time_s| format::quantity(*time_s, Unit::Seconds))
+fn median(times_s: Vec<f64>) -> String {
+    middle(times_s).map_or("-".to_owned(), |time_s| format::quantity(time_s, Unit::Seconds))
 }
 
 /// Name of a quantile: `p50`, `p99.9`.
@@ -474,7 +549,7 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
             2,
             Tone::Faint,
             &format!(
-                "passed: trials in which {}.{} lost: no correct answer within {timeout}; wrong: those of them that were answered wrongly; {}: \
+                "passed: of all trials at the load (searches, calibration), those in which {}.{} lost: no correct answer within {timeout}; wrong: those of them that were answered wrongly; {}: \
                  response time; limit missed: by trials that did not pass.",
                 limits(promise),
                 if is_partial { left_out } else { "" },
@@ -491,7 +566,7 @@ fn loads(page: &mut Page, finding: &ServiceFinding) {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::service::{PredictedResponse, ServiceBottleneck, ServiceSummary};
+    use netcliff_core::service::{PredictedResponse, ServiceSummary};
     use netcliff_core::{Fingerprint, Provenance};
 
     use super::*;
@@ -644,9 +719,8 @@ mod tests {
         let predicted = check("", Some(67e3), None).predicted;
         let over =
             ServiceFinding { cliff_rps: Some(narrow), cliff_with_pauses_rps: None, predicted, ..finding(Vec::new()) };
-        assert!(
-            plan(&over).unwrap().starts_with("Plan with at most 67.0 k requests/s, the lower end of the capacity:")
-        );
+        let text = plan(&over).unwrap();
+        assert!(text.starts_with("Plan with at most 67.0 k requests/s, the lower end of the capacity. Above"), "{text}");
         assert_eq!(plan(&ServiceFinding { cliff_rps: None, ..finding(Vec::new()) }), None);
     }
 
@@ -669,12 +743,13 @@ mod tests {
           66.0 k/s  0 of 1   0 %    0 %  8.00 ms  32.0 ms           p95
           70.0 k/s  0 of 1   0 %    0 %  12.0 ms  48.0 ms           p50
           80.0 k/s  0 of 1  10 %    2 %  12.0 ms  48.0 ms     loss, p50
-          passed: trials in which at most 0.01 % of the requests have no correct answer
-          within 200ms, and at least 50 % are answered within 10ms, and at least 95 %
-          are answered within 20ms. Requests that a pause of the CPU or a delay of the
-          requester affected do not count. lost: no correct answer within 200ms; wrong:
-          those of them that were answered wrongly; p50, p99: response time; limit
-          missed: by trials that did not pass.
+          passed: of all trials at the load (searches, calibration), those in which at
+          most 0.01 % of the requests have no correct answer within 200ms, and at least
+          50 % are answered within 10ms, and at least 95 % are answered within 20ms.
+          Requests that a pause of the CPU or a delay of the requester affected do not
+          count. lost: no correct answer within 200ms; wrong: those of them that were
+          answered wrongly; p50, p99: response time; limit missed: by trials that did
+          not pass.
         ");
     }
 
@@ -687,11 +762,12 @@ mod tests {
             let trials = vec![trial(TrialPurpose::Search, 76e3, 50.0)];
             requester(&ServiceFinding { bottleneck, trials, ..finding(Vec::new()) }, &summary)
         };
-        let full = "netcliff's load generator was busy 97 % of the time at the cliff; it could send at least 76.0 k requests/s";
+        let full = "netcliff's load generator was busy 97 % of the time at the cliff (it polls in a loop: this share hardly grows with the \
+                    load); it sent up to 76.0 k requests/s in a trial that counts";
         assert_eq!(said(0.97, Some(Gives::Cpu)), format!("{full}. The requester is not the bottleneck"));
         assert_eq!(said(0.97, None), format!("{full}. The cliff may be the requester's: read it as \"at least\""));
         assert!(said(0.97, Some(Gives::Elsewhere)).contains("may be the requester's"));
-        assert!(said(0.5, None).ends_with("76.0 k requests/s"));
+        assert!(said(0.5, None).ends_with("cliff; it sent up to 76.0 k requests/s in a trial that counts"));
     }
 
     /// A measured cliff above the capacity is explained.
@@ -699,7 +775,7 @@ mod tests {
     fn a_capacity_below_the_cliff_says_why() {
         let of = |rps: f64| capacity(&finding(Vec::new()), &Figure::exact(rps));
         assert!(of(60e3).contains("The measured cliff is higher"), "{}", of(60e3));
-        assert!(of(70e3).ends_with("no idle time"), "{}", of(70e3));
+        assert!(of(70e3).ends_with("takes 14.3 us of it, other tasks included."), "{}", of(70e3));
     }
 
     #[test]
