@@ -14,6 +14,8 @@ use crate::terminal::{SURER, WIDE};
 
 /// Width from which the table of a sweep shows the limit of each configuration (columns).
 const WITH_LIMITS: usize = 100;
+/// Busy share above which `netcliff_transfer` takes a thread or a CPU for the limit, as text.
+const FULL: &str = "97 %";
 
 /// The verdict with doubts about it, the figures to act on, and the warnings. The rest is in
 /// [`super::stream`].
@@ -80,29 +82,30 @@ fn verdict(report: &StreamReport) -> String {
     };
     let loss = loss(best).map_or(String::new(), |loss| format!(", {} of the datagrams lost", format::loss(loss)));
     let limit = match &best.limited_by {
-        Some(limit) => format!("limited by {limit}"),
-        None => unknown_limit(report, best),
+        Some(limit) => format!("; limited by {limit}"),
+        None => format!(". {}", unknown_limit(report, best)),
     };
-    format!("{lead}{}{loss}; {limit}", goodput(best))
+    format!("{lead}{}{loss}{limit}", goodput(best))
 }
 
-/// Says that no limit was reached, how busy the threads and the busiest CPU were, and what to try.
+/// Says that no limit was reached, how busy the threads and the busiest CPU were, and what to try. The last sentence has
+/// no full stop.
 fn unknown_limit(report: &StreamReport, row: &StreamRow) -> String {
     let busiest = row.system.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()));
     let busiest = busiest
-        .map_or(String::new(), |cpu| format!("; busiest CPU: CPU {}, {}", cpu.cpu, format::share_short(cpu.busy())));
+        .map_or(String::new(), |cpu| format!("; busiest CPU {}: {}", cpu.cpu, format::share_short(cpu.busy())));
     let [sender, receiver] = [share_of(row, |sample| sample.sender_cpu), share_of(row, |sample| sample.receiver_cpu)];
     let hint = match congestion(report) {
         Some(name) if name.starts_with("bbr") => {
-            "; BBR paces: it sends at the rate that it estimates, even if nothing is full: compare with --congestion cubic"
+            ". BBR sends at the rate that it estimates, even if nothing is full: compare with --congestion cubic"
         }
-        Some(_) => "; try more --flows",
+        Some(_) => ". Try more --flows",
         None => "",
     };
     let full = format::share_short(BUSY);
     format!(
-        "limit unknown: no thread, CPU, buffer or window that was checked was full (sender's threads {sender} of a CPU, receiver's \
-         {receiver}{busiest}; full: above {full}){hint}"
+        "The limit is unknown. No thread or CPU was busy for more than {full} of the time (sender's threads {sender} of a CPU, receiver's \
+         {receiver}{busiest}), and no buffer or window that was checked was full{hint}"
     )
 }
 
@@ -159,7 +162,8 @@ fn loss(row: &StreamRow) -> Option<f64> {
 }
 
 fn one(page: &mut Page, row: &StreamRow) {
-    page.heading(&format!("Send path {}, blocks of {}", row.path, units::print_bytes(row.block_bytes)));
+    let how = in_words(&row.path).map_or(String::new(), |how| format!(" ({how})"));
+    page.heading(&format!("Send path {}{how}, blocks of {}", row.path, units::print_bytes(row.block_bytes)));
     if let Some(spread) = row.goodput_bps.filter(|_| row.samples.len() > 1) {
         let [least, middle, most] = [spread.min, spread.median, spread.max].map(|bps| format::quantity(bps, Unit::Bps));
         page.fact("goodput", &format!("min {least}, median {middle}, max {most}"));
@@ -185,7 +189,20 @@ fn one(page: &mut Page, row: &StreamRow) {
         );
     }
     let of = if row.samples.len() > 1 { "; means of the repeats; goodput: over the repeats" } else { "" };
-    page.paragraph(2, Tone::Faint, &format!("{OF_THREADS}{of}"));
+    let counts = if row.datagrams.is_some() { "; datagrams: all that were sent, also in warm-ups" } else { "" };
+    page.paragraph(2, Tone::Faint, &format!("{OF_THREADS}{of}{counts}"));
+}
+
+/// How a send path over UDP sends. `None` for a path whose name says it.
+fn in_words(path: &str) -> Option<&'static str> {
+    match path {
+        "single" => Some("one datagram a call"),
+        "batch" => Some("several datagrams a call"),
+        "gso" => Some("UDP_SEGMENT and UDP_GRO"),
+        "gso-tx" => Some("UDP_SEGMENT alone"),
+        "gro-rx" => Some("UDP_GRO alone"),
+        _ => None,
+    }
 }
 
 /// What the CPU shares and times of both ends are.
@@ -226,7 +243,7 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
         ));
     }
     page.block(&lines.join("\n"));
-    let lost = if datagrams { "lost: share of the datagrams" } else { "retr: TCP segments retransmitted" };
+    let lost = if datagrams { "lost: share of the datagrams, warm-ups included" } else { "retr: TCP segments retransmitted" };
     let about = format!(
         "{OF_THREADS}, as a share of a CPU; us/KiB: CPU time of the whole host per KiB moved (means of the repeats); {lost}"
     );
