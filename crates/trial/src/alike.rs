@@ -68,7 +68,7 @@ fn as_one(group: &[Vec<String>]) -> String {
         }
     }
     if group.len() > 1 {
-        _ = write!(sentence, " ({} times)", group.len());
+        _ = write!(sentence, " (in {} cases)", group.len());
     }
     sentence
 }
@@ -113,10 +113,10 @@ mod tests {
             "a load of 12.5 over 9 minutes",
         ]);
         let one = [
-            "write of 512B, 64KiB or 1MiB: the sender is busy (3 times)",
+            "write of 512B, 64KiB or 1MiB: the sender is busy (in 3 cases)",
             "2 CPUs: few",
             "write of 512B: the receiver is busy",
-            "a load of 0.38 to 12.5 over 9 minutes (2 times)",
+            "a load of 0.38 to 12.5 over 9 minutes (in 2 cases)",
         ];
         assert_eq!(found, one);
     }
@@ -126,17 +126,17 @@ mod tests {
         let busy = |size: u32, cpu: u32| format!("write of {size}B: CPU {cpu} was fully busy, with 3 CPUs");
         assert_eq!(
             folded([busy(512, 1), busy(512, 0), busy(64, 1)]),
-            ["write of 64B or 512B: CPU 0 or 1 was fully busy, with 3 CPUs (3 times)"]
+            ["write of 64B or 512B: CPU 0 or 1 was fully busy, with 3 CPUs (in 3 cases)"]
         );
         let both = ["CPUs 0, 1 were busy", "CPUs 0, 2 were busy"];
-        assert_eq!(folded(both.map(str::to_owned)), ["CPUs 0, 1 or 2 were busy (2 times)"]);
+        assert_eq!(folded(both.map(str::to_owned)), ["CPUs 0, 1 or 2 were busy (in 2 cases)"]);
         let many = folded((1..=7).map(|size| busy(size, 2)));
-        assert_eq!(many, ["write of 1B to 7B: CPU 2 was fully busy, with 3 CPUs (7 times)"]);
+        assert_eq!(many, ["write of 1B to 7B: CPU 2 was fully busy, with 3 CPUs (in 7 cases)"]);
     }
 
     #[test]
     fn the_same_said_twice_is_one_and_other_words_are_another() {
         assert_eq!(of(&["eth0: 3 lost", "eth0: 3 lost", "eth1: 3 lost"]), ["eth0: 3 lost", "eth1: 3 lost"]);
-        assert_eq!(of(&["", "ß (1)", "ß (2)"]), ["", "ß (1 to 2) (2 times)"]);
+        assert_eq!(of(&["", "ß (1)", "ß (2)"]), ["", "ß (1 to 2) (in 2 cases)"]);
     }
 }

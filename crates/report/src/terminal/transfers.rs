@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use netcliff_core::experiment::TransferMeasure;
+use netcliff_core::experiment::{Design, TransferMeasure};
 use netcliff_transfer::experiments::{Effect, FactorLevels, TransferReport, TransferRow};
 
 use super::Style;
@@ -142,7 +142,15 @@ fn in_words(page: &mut Page, report: &TransferReport, measures: &[TransferMeasur
     known(page, report);
 }
 
+/// What the figures of the whole host count.
+const OF_HOST: &str = "busy CPUs, host us/KiB: CPU time of all CPUs of this host (in a testbed it has both ends), softirqs and other programs included; \
+     KiB: received";
+
 fn known(page: &mut Page, report: &TransferReport) {
+    let of_host = [TransferMeasure::SystemCpus, TransferMeasure::SystemUsPerKib];
+    if measures(report).iter().any(|measure| of_host.contains(measure)) {
+        page.paragraph(2, Tone::Faint, OF_HOST);
+    }
     if let Some(known) = format::known(report.rows.iter().filter_map(|row| row.known.as_ref())) {
         page.paragraph(2, Tone::Faint, &known);
     }
@@ -152,7 +160,7 @@ fn effects(page: &mut Page, report: &TransferReport) {
     if report.effects.is_empty() {
         return;
     }
-    page.heading("EFFECTS (RATIO OF GEOMETRIC MEANS, 95 % INTERVAL, HOLM-CORRECTED P)");
+    page.heading("EFFECTS (RATIO OF GEOMETRIC MEANS WITH 95 % INTERVAL, P-VALUE)");
     let mut lines = Vec::new();
     let mut figure = None;
     for effect in &report.effects {
@@ -163,10 +171,18 @@ fn effects(page: &mut Page, report: &TransferReport) {
         lines.push(effect_line(effect));
     }
     page.block(&lines.join("\n"));
+    let others = if report.design == Design::OneAtATime {
+        "each other setting has its first value"
+    } else {
+        "the means are over all values of the other settings"
+    };
     page.paragraph(
         2,
         Tone::Faint,
-        "means over the levels of the other settings that the design combines (one-at-a-time: their first level); intervals cover the spread of the repeats, not interactions of settings",
+        &format!(
+            "Mean before and after, change with its interval, p-value; {others}. P-values are corrected for multiple comparisons (Holm): below \
+             0.05 the effect is significant. Intervals cover the spread of the repeats, not interactions of settings."
+        ),
     );
 }
 

@@ -247,10 +247,14 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
         (true, _) => output::json_line(found)?,
         (_, true) => output::data(&report::csv::transfers(found))?,
         _ => {
-            if !drawing.curves.is_empty() {
+            if drawing.curves.is_empty() {
+                output::page(&report::terminal::transfers(found, output::style()))?;
+            } else {
                 output::page(&report::terminal::experiment(&drawing, output::style()))?;
+                // The page above already has the configuration.
+                let rest = TransferReport { asked: Vec::new(), ..found.clone() };
+                output::page(&report::terminal::transfers(&rest, output::style()))?;
             }
-            output::page(&report::terminal::transfers(found, output::style()))?;
         }
     }
     output::csv(&args.csv, || Ok(report::csv::transfers(found)))?;
