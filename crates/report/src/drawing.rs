@@ -216,7 +216,7 @@ impl Drawing {
         let meaning = |answerer: Answerer| {
             let meaning = match (answerer.engine, answerer.fidelity) {
                 (EngineKind::Model, Some(Fidelity::Exact)) => "Markov chain, exact under its stated assumptions",
-                (EngineKind::Model, Some(Fidelity::Paper)) => "the paper's approximation, its misprints corrected",
+                (EngineKind::Model, Some(Fidelity::Paper)) => "the paper's approximation, corrected where docs/theory/misprints.md says",
                 (EngineKind::Model, Some(Fidelity::Printed)) => "the paper's approximation as printed, with misprints",
                 (EngineKind::Sim, _) => "simulation, packet by packet",
                 (EngineKind::Model, None) | (EngineKind::Wire, _) => return None,
@@ -332,9 +332,9 @@ impl Drawing {
             let range = ends((low, high.min(1.0)), Unit::Number);
             let on = mark.on.as_ref().map_or("", |(on, _)| on.as_str());
             let of = if mark.x.is_some() { "that" } else { "the highest" };
-            format!("which must be {range} times {of} of {on}")
+            format!(" divided by {of} of {on}: {range}")
         });
-        x.into_iter().chain(y).chain(bound).collect::<Vec<_>>().join(", ")
+        x.into_iter().chain(y).collect::<Vec<_>>().join(", ") + &bound.unwrap_or_default()
     }
 
     /// A mark's claim with its tolerance: `throughput 127 kpps, tolerance 1 %`.

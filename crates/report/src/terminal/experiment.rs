@@ -13,11 +13,8 @@ const VALUES: usize = 4;
 /// Width of a value and of a curve's name.
 const VALUE: usize = 12;
 const NAME: usize = 30;
-/// Where the intervals are, which the table has no room for.
-const INTERVALS: &str = "Confidence intervals of the values: --html or --csv.";
-
 /// The meaning of the list of stated values.
-const STATED: &str = "Values that the experiment file states, with their sources. Below each: the curve's value, in brackets its relative error or its interval.";
+const STATED: &str = "Values that the experiment file states, with their sources. Below each: the curve's value, in brackets its relative error or, of a ratio or difference, its confidence interval.";
 
 /// The whole page as lines of at most `style.width` columns, ending in a newline: how many stated values are
 /// reproduced, configuration, plot, a few values of each curve, the stated values with the distance of each curve from
@@ -107,8 +104,10 @@ fn values(page: &mut Page, drawing: &Drawing) {
     }
     page.block(&lines.join("\n"));
     let mut notes = drawing.engines();
-    if drawing.curves.iter().flat_map(|curve| &curve.dots).any(|dot| dot.y.interval.is_some()) {
-        notes.push(INTERVALS.to_owned());
+    // The table has no room for the intervals.
+    if let Some(interval) = drawing.curves.iter().flat_map(|curve| &curve.dots).find_map(|dot| dot.y.interval) {
+        let level = format::share_short(interval.confidence);
+        notes.push(format!("Confidence intervals ({level}) of the values: --html or --csv."));
     }
     if !notes.is_empty() {
         page.lines(std::iter::once(String::new()));

@@ -166,11 +166,11 @@ fn a_page_begins_with_what_is_reproduced_and_a_bound_names_its_curve() {
     let drawing = Drawing { marks: vec![bound.clone(), lower.clone()], ..drawing() };
     assert_eq!(
         drawing.claim(&bound),
-        "throughput 140 kpps, which must be 0.900 to 1.00 times the highest of NAPI polling"
+        "throughput 140 kpps divided by the highest of NAPI polling: 0.900 to 1.00"
     );
     assert_eq!(
         drawing.claim(&lower),
-        "offered load 300 kpps, throughput 170 kpps, which must be 0.900 to 1.00 times that of NAPI polling"
+        "offered load 300 kpps, throughput 170 kpps divided by that of NAPI polling: 0.900 to 1.00"
     );
     let compared = |mark: &Mark| -> Vec<String> {
         drawing.checks(mark).iter().map(|check| drawing.compared(mark, check)).collect()

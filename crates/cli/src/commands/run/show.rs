@@ -85,8 +85,9 @@ fn asked(run: &Run<'_>) -> Vec<(String, String)> {
     let changes = if grid.host.set.is_empty() { String::new() } else { format!(" with {}", grid.host.set.join(", ")) };
     let effort = match run.plan.sim.effort {
         Effort::Packets(packets) | Effort::Exactly(packets) => format!("{packets} packets a point"),
-        Effort::Precision { relative, packets_at_most, .. } => {
-            format!("precision {}, at most {packets_at_most} packets a point", units::print_share(relative))
+        Effort::Precision { relative, packets_at_most, figures } => {
+            let (figures, within) = (figures.to_string().replace(',', ", "), units::print_share(relative));
+            format!("each point until {figures} are known within {within}, at most {packets_at_most} packets")
         }
     };
     let confidence = units::print_share(run.plan.sim.confidence);
