@@ -46,14 +46,15 @@ pub struct LearnArgs {
     /// Store nothing
     #[arg(long)]
     pub no_save: bool,
-    /// Watch repeatedly until Ctrl-C: print a line for each watch, and one when the cliff changes its level
+    /// Watch repeatedly until Ctrl-C: print a line for each watch, and one when the cliff (the load past which packets
+    /// are lost) has changed by more than chance explains
     ///
     /// Each watch is stored under --name [default: learn], so that `watch --metrics 9942 --host last-learn` exports the
-    /// current cliff, and `results trend NAME` shows its levels over time. With --port a program that is restarted is
-    /// recognised.
+    /// current cliff, and `results trend NAME` shows its levels over time and how a change is tested. Fewer than 8
+    /// watches cannot show a change. With --port a program that is restarted is recognised.
     #[arg(long, conflicts_with = "no_save")]
     pub repeat: bool,
-    /// Maximum number of stored watches, with --repeat: the oldest of that name are removed
+    /// With --repeat: maximum number of stored watches with this --name; the oldest are removed
     #[arg(long, value_name = "N", default_value_t = 2016, value_parser = clap::value_parser!(u32).range(8..=1_000_000), requires = "repeat", allow_negative_numbers = true)]
     pub keep: u32,
 }

@@ -184,10 +184,10 @@ pub struct SetArgs {
   netcliff tune adapt --if eth0 --interrupt rx-usecs=8 --poll rx-usecs=200
   netcliff tune adapt --if eth0 --up 300kpps --poll threaded=on
 
-The load is packets received plus packets lost in the ring, averaged. Above --up the device polls, below --down \
-packets interrupt again, and in between the mode stays. Without --up the threshold is the load at which interrupts \
-would saturate this host, eq. (13) of Salah, El-Badawi and Khalid (2007), with the costs of `netcliff find` and the \
-current mean frame size.
+The load is packets received plus packets lost in the ring, as a moving average: the newest --window counts half, all \
+earlier ones together the other half. Above --up the device polls, below --down packets interrupt again, and in \
+between the mode stays. Without --up the threshold is the load at which interrupts would saturate this host, eq. (13) \
+of Salah, El-Badawi and Khalid (2007), with the costs of --host and the current mean frame size.
 
 Each old value is written to a journal before the change. At the end, at Ctrl-C and SIGTERM everything is set back; \
 after a kill the next netcliff does it, or `netcliff tune undo`. docs/how-to/adapt.md says what to expect."
@@ -196,7 +196,7 @@ pub struct AdaptArgs {
     /// Interface (repeatable)
     #[arg(long = "if", value_name = "NAME", required = true)]
     pub interfaces: Vec<String>,
-    /// Load above which the device polls [default: where interrupts would saturate this host, by its calibration]
+    /// Load above which the device polls [default: where interrupts would saturate this host, with the costs of --host]
     #[arg(long, value_name = "300kpps", value_parser = rate, allow_hyphen_values = true)]
     pub up: Option<f64>,
     /// Load below which packets interrupt again [default: a tenth lower than --up]
@@ -211,15 +211,15 @@ pub struct AdaptArgs {
     /// End after this long [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true)]
     pub length: Option<f64>,
-    /// Time between two readings of the counters, 10ms to 10s
+    /// Time between two readings of the counters, 10ms to 10s; the load is a moving average of them
     #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = window, allow_hyphen_values = true, hide_short_help = true)]
     pub window: f64,
     /// Minimum time between two switches, and between the start and the first switch
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = numbers::seconds, allow_hyphen_values = true, hide_short_help = true)]
     pub hold: f64,
-    /// Costs that the threshold and the forecast are computed with: a run of the store, last-find, last-learn, what
-    /// `find --json` wrote, or a preset or TOML file of costs [default: this host's calibration, see `netcliff results
-    /// calibrate`]
+    /// Costs from which the default of --up and the forecast are computed (latency, CPU time left and loss of both
+    /// modes, printed at the start): a run of the store, last-find, last-learn, what `find --json` wrote, or a preset
+    /// or TOML file of costs [default: this host's calibration, see `netcliff results calibrate`]
     #[arg(long, value_name = "find:N|learn:N|FILE|PRESET", hide_short_help = true)]
     pub host: Option<String>,
     /// Print what would be switched, and when; change nothing

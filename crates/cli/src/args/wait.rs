@@ -15,8 +15,8 @@ const LONGEST_S: f64 = 604_800.0;
 /// What is done while another run measures or changes this host: of this user or, where it is seen, of another.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
-    /// Wait, at most this long, for another run that measures or changes this host to end [without a time: 600s;
-    /// default: refuse to start; root waits 10s for another user's run, then runs next to it]
+    /// If another run measures or changes this host, wait until it ends, at most this long [without a time: 600s].
+    /// Without --wait the command then does not start; root waits 10s for another user's run, and runs next to it
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "600s",
         value_parser = limit, help_heading = "Other runs", hide_short_help = true)]
     pub wait: Option<f64>,
