@@ -34,6 +34,8 @@ const QUANTILES: [Recorded; 4] = [
 const NEARLY_FULL: f64 = 0.9;
 /// Ratio of a measured 99th percentile to the predicted one above which a note says that they differ.
 const FAR_OFF: f64 = 2.0;
+/// Indent of a remark below a fact.
+const BELOW: usize = 18;
 
 /// The load to plan with, the cliff, measured and predicted, the bottleneck, the checks, the costs of a request, the
 /// loads next to the cliff.
@@ -102,7 +104,7 @@ fn answer(page: &mut Page, finding: &ServiceFinding) {
     }
     let searches = finding.searches.len();
     if finding.cliff_rps.is_some() && !finding.lower_limit && searches > 1 {
-        page.paragraph(18, Tone::Faint, &origin(searches));
+        page.paragraph(BELOW, Tone::Faint, &origin(searches));
     }
     with_pauses(page, finding.cliff_with_pauses_rps, finding.predicted.as_ref());
     if let Some(predicted) = &finding.predicted {
@@ -130,7 +132,7 @@ fn origin(searches: usize) -> String {
 
 /// What overloaded first, the load of the trial past the cliff that shows it, and the evidence.
 fn evidence(bottleneck: &ServiceBottleneck, trials: &[ServiceTrial]) -> String {
-    let past = trials.iter().rev().find(|trial| trial.purpose == TrialPurpose::Bottleneck);
+    let past = trials.iter().rfind(|trial| trial.purpose == TrialPurpose::Bottleneck);
     let trial = past.map_or(String::new(), |trial| {
         let length = format::quantity(trial.window_s, Unit::Seconds);
         format!(", in a trial of {length} past the cliff, at {}", rate(trial.rate_rps))

@@ -240,7 +240,8 @@ fn sweep(page: &mut Page, rows: &[StreamRow]) {
         ));
     }
     page.block(&lines.join("\n"));
-    let lost = if datagrams { "lost: share of the datagrams, warm-ups included" } else { "retr: TCP segments retransmitted" };
+    let of_datagrams = "lost: share of the datagrams, warm-ups included";
+    let lost = if datagrams { of_datagrams } else { "retr: TCP segments retransmitted" };
     let about = format!(
         "{OF_THREADS}, as a share of a CPU; us/KiB: CPU time of the whole host per KiB moved (means of the repeats); {lost}"
     );
