@@ -216,7 +216,9 @@ impl Drawing {
         let meaning = |answerer: Answerer| {
             let meaning = match (answerer.engine, answerer.fidelity) {
                 (EngineKind::Model, Some(Fidelity::Exact)) => "Markov chain, exact under its stated assumptions",
-                (EngineKind::Model, Some(Fidelity::Paper)) => "the paper's approximation, corrected where docs/theory/misprints.md says",
+                (EngineKind::Model, Some(Fidelity::Paper)) => {
+                    "the paper's approximation, corrected where docs/theory/misprints.md says"
+                }
                 (EngineKind::Model, Some(Fidelity::Printed)) => "the paper's approximation as printed, with misprints",
                 (EngineKind::Sim, _) => "simulation, packet by packet",
                 (EngineKind::Model, None) | (EngineKind::Wire, _) => return None,

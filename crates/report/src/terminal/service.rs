@@ -722,7 +722,7 @@ mod tests {
         let over =
             ServiceFinding { cliff_rps: Some(narrow), cliff_with_pauses_rps: None, predicted, ..finding(Vec::new()) };
         let text = plan(&over).unwrap();
-        assert!(text.starts_with("Plan with at most 67.0 k requests/s, the lower end of the capacity. Above"), "{text}");
+        assert!(text.starts_with("Plan with at most 67.0 k requests/s, the lower end of the capacity. A"), "{text}");
         assert_eq!(plan(&ServiceFinding { cliff_rps: None, ..finding(Vec::new()) }), None);
     }
 
