@@ -14,6 +14,7 @@ use crate::terminal::{SURER, WIDE};
 
 /// Width from which the table of a sweep shows the limit of each configuration (columns).
 const WITH_LIMITS: usize = 100;
+
 /// The verdict with doubts about it, the figures to act on, and the warnings. The rest is in
 /// [`super::stream`].
 pub fn stream_brief(report: &StreamReport, style: Style) -> String {
