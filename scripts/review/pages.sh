@@ -29,7 +29,7 @@ answers() (
     verdict "rank 9" "README: ${readme:-nothing}; predict.md: ${predict:-nothing}" test -n "$readme" -a "$readme" = "$predict"
 
     said=$(timeout 20 "$netcliff" predict --cliff 2>&1)
-    verdict "words, predict" "$(grep -m1 '^left at 2x' <<<"$said")" grep -q '^left at 2x .* of the peak, at twice the cliff' <<<"$said"
+    verdict "words, predict" "$(grep -m1 '^left at 2x' <<<"$said")" grep -q '^left at 2x .* of the peak at twice the cliff' <<<"$said"
 
     for seed in 1 2; do
         timeout 20 "$netcliff" simulate --host pentium4-2530mhz --rate 50kpps --packets 5000 --seed "$seed" --json >"$scratch/$seed.json" 2>"$scratch/errors"

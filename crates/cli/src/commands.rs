@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use netcliff_core::Host;
 use netcliff_core::note::Note;
 use netcliff_core::units::print_pps;
 use netcliff_core::warning::Warning;
@@ -85,20 +86,32 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 /// The host that `--host` names, with the changes of `--set`.
 ///
 /// If no host is named and people read the output, it also reports the origin of the costs, unless they are a preset's:
-/// then [`preset_caution`] is at the top of the page.
-pub fn costs(name: Option<&str>, set: &[String], store: &StoreArgs, for_people: bool) -> anyhow::Result<Costs> {
-    let costs = origin_and_costs(name, set, store, true)?;
+/// then [`preset_caution`] is at the top of the page. `has_p99`: whether the command computes a p99 for this host.
+pub fn costs(
+    name: Option<&str>,
+    set: &[String],
+    store: &StoreArgs,
+    for_people: bool,
+    has_p99: impl Fn(&Host) -> bool,
+) -> anyhow::Result<Costs> {
+    let costs = origin_and_costs(name, set, store, has_p99)?;
     if name.is_none() && for_people && !matches!(costs.origin, Origin::Preset(_)) {
         output::say(format!("netcliff: costs: {}", costs.origin));
     }
     Ok(costs)
 }
 
-/// Costs with their origin. If the costs come from a disturbed run, a line on stderr says so. `has_p99`: the command
-/// computes a p99 from them.
-pub fn origin_and_costs(name: Option<&str>, set: &[String], store: &StoreArgs, has_p99: bool) -> anyhow::Result<Costs> {
+/// Costs with their origin. If the costs come from a disturbed run, a line on stderr says so. `has_p99`: whether the
+/// command computes a p99 for this host.
+pub fn origin_and_costs(
+    name: Option<&str>,
+    set: &[String],
+    store: &StoreArgs,
+    has_p99: impl Fn(&Host) -> bool,
+) -> anyhow::Result<Costs> {
     let path = || store_path(store).map_err(|error| error.to_string());
     let mut costs = costs::named(name, path).map_err(output::usage)?;
+    let has_p99 = has_p99(&costs.host);
     let cautioned = match &costs.origin {
         Origin::Found(found) => caution(found, has_p99),
         Origin::Named(file) => {

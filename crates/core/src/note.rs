@@ -46,8 +46,9 @@ sentences! {
         // Of the model: size of its error, and effects that it neglects.
         Approximate(bounds: Bounds) => "{bounds}";
         Unchecked(of: &'static str, ring: Option<u64>, socket: Option<u64>) =>
-            "the model's error is unknown here ({of}): {larger} packets is more than any that was checked against the simulator; \
-             `netcliff simulate` with the same options checks the figures",
+            "the model's error is unknown here ({of}): netcliff's tests compare the model with the simulator only for hosts that are smaller than \
+             this one, with {larger} packets. `netcliff simulate` with the same options checks the figures; with the costs of a run it takes \
+             the times as measured, where the model takes exponential ones",
             larger = larger(*ring, *socket);
         MeanSizeOnly(longer: f64) =>
             "the model uses only the mean of the frame sizes: actual waits in the ring are up to {percent:.2} % longer; latency \
@@ -119,11 +120,13 @@ sentences! {
         ColdCaches(protocol_s: f64, application_s: f64) =>
             "cold caches: a packet costs more the fuller its socket buffer is (protocol {protocol} and application {application} more at a \
              full one), because its data have left the CPU's caches. The model approximates: it takes this additional time as exponential, \
-             with a mean that stays the same until the ring is empty again",
-            protocol = print_short_time_s(*protocol_s), application = print_short_time_s(*application_s);
+             with one mean for each busy period of the ring (from the first packet until the ring is empty): that of the socket's fill in the \
+             middle of the period",
+            protocol = print_time_s(three_digits(*protocol_s)), application = print_time_s(three_digits(*application_s));
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
-            "napi: up to {percent} % of the polls are full (they process the whole weight, {weight} packets). After ten full polls, or at a timer tick, \
-             Linux ends the softirq round, and the application runs. The model leaves this out: the delivered rate may be higher than it computes, \
+            "napi: up to {percent} % of the polls are full (they process the whole weight, {weight} packets). With one \
+             device, Linux makes one full poll in each pass of the softirq, whatever the budget. After ten such passes in a row, or at a timer \
+             tick, it leaves the rest to the thread ksoftirqd, and the application can run. The model leaves this out: the delivered rate may be higher than it computes, \
              by at most {more}",
             percent = three_digits(100.0 * share), more = print_pps(more_pps.ceil());
 
@@ -467,7 +470,7 @@ impl Lack {
 
 fn larger(ring: Option<u64>, socket: Option<u64>) -> String {
     let ring = ring.map(|packets| format!("a ring of {packets}"));
-    let socket = socket.map(|packets| format!("a socket of {packets}"));
+    let socket = socket.map(|packets| format!("a socket buffer of {packets}"));
     ring.into_iter().chain(socket).collect::<Vec<_>>().join(" and ")
 }
 
@@ -489,7 +492,7 @@ mod tests {
             Note::Warning(Warning::OneSlot),
         ];
         let said = [
-            "unknown here (dim): a ring of 2000 and a socket of 3000 packets is more than any that was checked",
+            "smaller than this one, with a ring of 2000 and a socket buffer of 3000 packets.",
             "the load that was really offered (59.0000 kpps of the 60.0000 kpps asked for)",
             "(coefficient of variation 0.35) are modelled as these phases; the application's times",
             "computed with an interrupt latency of 2us and a gap that ends 30us late, by trials",

@@ -146,7 +146,7 @@ fn analysis(analysis: &Analysis, is_unknown: bool, style: Style) -> String {
         ));
     }
     text.push_str(&format!(
-        "left at 2x  {} of the peak, at twice the cliff (100 %: no livelock)\n",
+        "left at 2x  delivers {} of the peak at twice the cliff (100 %: no livelock)\n",
         format::share(analysis.livelock)
     ));
     if analysis.sensitivities.is_empty() {
@@ -290,7 +290,7 @@ fn answer(record: &Record, at: &str) -> String {
 /// Loss up to this counts as no loss, because short trials do not resolve a smaller loss.
 const NO_LOSS: f64 = 1e-3;
 /// Sentence on the limit of loss, which is not that of a cliff.
-const NO_LOSS_NOTE: &str = "This line uses a limit of 0.1 %, so that it compares with short measured trials; a cliff uses 0.01 % (`netcliff predict \
+const NO_LOSS_NOTE: &str = "Here the limit of loss is 0.1 %, because short measured trials do not show less; a cliff has 0.01 % (`netcliff predict \
      --cliff`).";
 
 /// Why the CPU that is left does not extrapolate to the cliff.
@@ -436,7 +436,7 @@ fn method_of_cpu(name: &str) -> String {
     let method = match name {
         "simulated" => name.to_owned(),
         "exact" => "computed exactly".to_owned(),
-        "approximate" => "approximate (see the notes)".to_owned(),
+        "approximate" => "computed approximately (the notes say how)".to_owned(),
         meter => format!("measured ({meter})"),
     };
     format!("shares of the receiving CPU's time, {method}; \"CPU idle\" is its idle time")

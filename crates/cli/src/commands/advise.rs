@@ -124,7 +124,7 @@ fn questions(
     if loads.is_empty() {
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 20kpps..160kpps:8"));
     }
-    let costs = costs(args.host.as_deref(), &args.set, store, !args.json)?;
+    let costs = costs(args.host.as_deref(), &args.set, store, !args.json, |_| true)?;
     let from = match &costs.origin {
         Origin::Found(found) if args.set.is_empty() => Some(found.name.to_string()),
         Origin::Found(found) => Some(format!("{}, with {}", found.name, args.set.join(", "))),

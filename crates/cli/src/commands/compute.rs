@@ -309,10 +309,20 @@ fn host_and_scheme(
     engine: EngineKind,
 ) -> anyhow::Result<(Host, Scheme, Origin)> {
     let for_people = !(args.json || output::to_stdout(&args.csv));
-    let Costs { mut host, origin } = costs(args.host.as_deref(), &args.set, store, for_people)?;
+    // The model computes no quantiles of the latency to an application.
+    let has_p99 = |host: &Host| engine != EngineKind::Model || host.application_s.is_none();
+    let Costs { mut host, origin } = costs(args.host.as_deref(), &args.set, store, for_people, has_p99)?;
     let is_set = args.set.iter().any(|assignment| assignment.split('=').next() == Some("service"));
-    let measured = origin.run().filter(|_| engine == EngineKind::Sim && !is_set).and_then(Found::times);
-    if let Some(times) = measured {
+    let measured = origin.run().filter(|_| !is_set).and_then(Found::times);
+    if let Some(times) = measured.as_ref().filter(|times| engine == EngineKind::Model && **times != host.service)
+        && for_people
+    {
+        output::say(format!(
+            "netcliff: times vary as {} in the model; `netcliff simulate` takes them as the run measured them ({times})",
+            host.service
+        ));
+    }
+    if let Some(times) = measured.filter(|_| engine == EngineKind::Sim) {
         if for_people && times != host.service {
             output::say(format!(
                 "netcliff: times vary as the run measured them: service={times}, unless --set names another service"

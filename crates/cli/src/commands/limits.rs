@@ -165,7 +165,7 @@ fn by_hand(args: &LimitsArgs, store: &StoreArgs) -> anyhow::Result<Described> {
 }
 
 fn named(name: &str, set: &[String], store: &StoreArgs) -> anyhow::Result<Costs> {
-    let costs = super::origin_and_costs(Some(name), set, store, false)?;
+    let costs = super::origin_and_costs(Some(name), set, store, |_| false)?;
     costs.host.validate().map_err(output::usage)?;
     Ok(costs)
 }

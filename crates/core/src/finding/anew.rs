@@ -48,7 +48,7 @@ impl fmt::Display for CliffReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SearchSpeed => out.write_str("the CPU's speed in the searches"),
-            Self::Disturbances => out.write_str("what disturbances left behind"),
+            Self::Disturbances => out.write_str("the disturbances that every trial had"),
             Self::Spread => out.write_str("the spread of times as measured"),
             Self::Set(settings) => write!(out, "with --set {}", settings.join(" --set ")),
             Self::Scheme(scheme) => write!(out, "under {scheme}"),
@@ -181,7 +181,7 @@ mod tests {
         ];
         let said = finding.why_cliffs_differ(asked).unwrap().to_string();
         let included =
-            "the CPU's speed in the searches, what disturbances left behind and the spread of times as measured;";
+            "the CPU's speed in the searches, the disturbances that every trial had and the spread of times as measured;";
         assert!(said.contains(included), "{said}");
         let here = "with --set ring=64 --set protocol=2us, under interrupt:drops_interrupt=true, at a loss of 0.1%, by --fidelity paper";
         assert!(said.contains(here), "{said}");
@@ -197,9 +197,9 @@ mod tests {
             finding.computed_cliffs().iter().map(|(_, reasons)| listed(reasons)).collect()
         };
         let spread = "the spread of times as measured";
-        assert_eq!(includes(&finding), [spread.to_owned(), format!("what disturbances left behind and {spread}")]);
+        assert_eq!(includes(&finding), [spread.to_owned(), format!("the disturbances that every trial had and {spread}")]);
         finding.cliff_as_calibrated_pps = Some(ByEngine::default());
-        let (speed, left) = ("the CPU's speed in the searches", "what disturbances left behind");
+        let (speed, left) = ("the CPU's speed in the searches", "the disturbances that every trial had");
         let expected = [spread.to_owned(), format!("{speed} and {spread}"), format!("{speed}, {left} and {spread}")];
         assert_eq!(includes(&finding), expected);
     }

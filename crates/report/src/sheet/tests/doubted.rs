@@ -317,7 +317,7 @@ fn each_computed_cliff_names_what_it_includes() {
     let expected = [
         "model 331 kpps: with the spread of times as measured",
         "model 345 kpps: with the CPU's speed in the searches and the spread of times as measured",
-        "model 338 kpps: with the CPU's speed in the searches, what disturbances left behind and the spread of times as measured",
+        "model 338 kpps: with the CPU's speed in the searches, the disturbances that every trial had and the spread of times as measured",
     ];
     assert_eq!(told, expected);
 }
