@@ -12,7 +12,7 @@ use netcliff_core::{Advice, EngineFailure, Load, Provenance, Scheme};
 use netcliff_host::inspect::Inspection;
 use netcliff_host::tune::plan::scheme::{Device, without_coalescing};
 use netcliff_lab::advise::{AdviseError, Question, Settings, advise, candidates, offered, overall, with_commands};
-use netcliff_lab::costs::Origin;
+use netcliff_lab::costs::{Costs, Found};
 use netcliff_lab::inputs;
 use netcliff_model::ModelEngine;
 use netcliff_report as report;
@@ -125,12 +125,7 @@ fn questions(
         return Err(output::usage("no offered load: give --rate 100kpps or --rates 20kpps..160kpps:8"));
     }
     let costs = costs(args.host.as_deref(), &args.set, store, !args.json, |_| true)?;
-    let from = match &costs.origin {
-        Origin::Found(found) if args.set.is_empty() => Some(found.name.to_string()),
-        Origin::Found(found) => Some(format!("{}, with {}", found.name, args.set.join(", "))),
-        Origin::Named(_) | Origin::Preset(_) => None,
-    };
-    let host = costs.host;
+    let Costs { host, origin } = costs;
     host.validate().map_err(output::usage)?;
     let (goal, constraints) = args.objective()?;
     let settings = Settings {
@@ -159,7 +154,24 @@ fn questions(
     for scheme in &args.scheme {
         scheme.validate(&host).map_err(output::usage)?;
     }
+    let from = origin.run().map(|found| measured_costs(found, &args.set, &questions));
     Ok((questions, from))
+}
+
+/// Name of a run's costs, with `--set`, and how its data path differs from those of the candidates.
+fn measured_costs(found: &Found, set: &[String], questions: &[Question]) -> String {
+    let mut text = found.name.to_string();
+    if !set.is_empty() {
+        text.push_str(&format!(", with {}", set.join(", ")));
+    }
+    let own = &found.finding.setup.scheme;
+    if !questions.iter().any(|question| question.candidates.contains(own)) {
+        text.push_str(&format!("; its own scheme, {own}, is not among the candidates"));
+    }
+    if matches!(own, Scheme::Napi(napi) if napi.backlog) {
+        text.push_str("; its frames came through a backlog (veth, RPS): a NIC's driver has other costs");
+    }
+    text
 }
 
 /// The given settings, then the grid's settings of the requested schemes. Settings that the device does not offer are

@@ -105,9 +105,12 @@ fn begun<'a>(
     }
     // A calibration has no pauses from outside in it.
     if costs.is_some() {
-        let meaning = "Latencies are computed and leave out pauses of the CPU from outside (hypervisor, other programs): they rank \
-                       the settings.";
-        page.paragraph(2, Tone::Faint, meaning);
+        let meaning = format!(
+            "Latencies are computed, with times that vary as {} (`netcliff simulate` takes them as the run measured them), and \
+             leave out pauses of the CPU from outside (hypervisor, other programs). Use them to rank settings, not as forecasts.",
+            first.host.service
+        );
+        page.paragraph(2, Tone::Faint, &meaning);
     }
     page.fact("goal", &title(first));
     page.fact("host", costs.unwrap_or(&first.host.name));
@@ -122,7 +125,7 @@ fn front(page: &mut Page, advice: &Advice, most: usize) {
     let front: Vec<&Candidate> = advice.candidates.iter().filter(|one| one.front).collect();
     let all = grouped(&front);
     let shown = &all[..all.len().min(most)];
-    let of = if shown.len() < all.len() { format!(", {} OF {} ROWS", shown.len(), all.len()) } else { String::new() };
+    let of = if shown.len() < all.len() { format!(", {} OF {} ROWS SHOWN", shown.len(), all.len()) } else { String::new() };
     page.heading(&format!("BEST TRADE-OFFS OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
     head(page);
     rows(page, advice, shown);
@@ -156,8 +159,16 @@ fn legend(page: &mut Page, advice: &Advice, shown: &[&[&Candidate]]) {
     };
     let marks = [('*', advised), ('=', "= present setting")];
     let meanings: Vec<&str> = marks.into_iter().filter(|(what, _)| has(*what)).map(|(_, meaning)| meaning).collect();
-    let meanings = [meanings.join(", "), COLUMNS.to_owned()].into_iter().filter(|meaning| !meaning.is_empty());
-    page.paragraph(2, Tone::Faint, &meanings.collect::<Vec<_>>().join("; "));
+    let any = |is: fn(&Scheme) -> bool| shown.iter().flat_map(|same| same.iter()).any(|one| is(&one.scheme));
+    let masked = any(|scheme| matches!(scheme, Scheme::Coalesce(coalesce) if coalesce.masked));
+    let busy = any(|scheme| matches!(scheme, Scheme::Napi(napi) if napi.busy_poll));
+    let parts = [
+        (!meanings.is_empty()).then(|| meanings.join(", ")),
+        Some(COLUMNS.to_owned()),
+        masked.then(|| "masked=true: no interrupts until the ring is empty, as NAPI works".to_owned()),
+        busy.then(|| "busy_poll=true: the application polls while it waits, which uses the CPU that would be left".to_owned()),
+    ];
+    page.paragraph(2, Tone::Faint, &parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
 }
 
 /// The goal in words: `lowest p99 latency with loss up to 0.01 %`.
@@ -458,11 +469,11 @@ mod tests {
     fn settings_within_the_zone_are_all_named() {
         let text = page(&example(), Some("find run 32"));
         for part in [
-            "with 95 % confidence it is the best, or at most 1.41 us worse than the best.",
+            "with 95 % confidence no candidate is better by more than 1.41 us.",
             "Equally good, at most 1.41 us worse on the same packets (95 % confidence): coalesce:usecs=10us,masked=true.",
             "Not shown to be equally good, although the difference of the mean p99 latency is at most 1.41 us: \
              coalesce:frames=8,usecs=20us,masked=true (72.7 us).",
-            "The present setting is not known: --if DEVICE marks it",
+            "To compare with the present setting, name its device (--if DEVICE)",
             "masked=true needs no command:",
             "- loss up to 0.01 %: met, 0 % (0-0.000227 %)",
             "goal lowest p99 latency with loss up to 0.01 %",
@@ -503,7 +514,7 @@ mod tests {
             many.candidates.push(candidate(&scheme, CandidateStatus::Worse, 120.0 + f64::from(step), 0.5));
         }
         // 24 settings are in 23 rows: the first two have equal figures.
-        assert!(page(&many, None).contains("(PARETO FRONT), 12 OF 23 ROWS"));
+        assert!(page(&many, None).contains("(PARETO FRONT), 12 OF 23 ROWS SHOWN"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::format::{self, Unit};
 /// Most settings shown; the rest is in the JSON.
 const CHANGES_SHOWN: usize = 40;
 /// Most changes, figures, points and notes on a screen of 40 lines.
-const BRIEF_CHANGES: usize = 4;
+const BRIEF_CHANGES: usize = 3;
 const BRIEF_ROWS: usize = 14;
 const BRIEF_POINTS: usize = 3;
 
@@ -119,7 +119,7 @@ fn untested(comparison: &Comparison) -> String {
             .to_owned()
     };
     let intervals = if has_intervals(comparison) || comparison.rows.iter().any(|row| own_intervals(row).is_some()) {
-        " Intervals cover errors within each run, not changes of the host between the runs."
+        " Intervals cover errors within each run (computed: of costs, not the model), no changes of the host."
     } else {
         ""
     };
@@ -167,10 +167,12 @@ fn would_show(comparison: &Comparison) -> String {
     }
 }
 
-/// What the figure of a livelock means, for the terminal and the HTML page; `None` without one.
+/// What cliff, peak and livelock mean, for the terminal and the HTML page; `None` without a livelock.
 pub fn legend(comparison: &Comparison) -> Option<&'static str> {
     let livelock = comparison.rows.iter().any(|row| row.quantity.name == "livelock");
-    livelock.then_some("left at 2x: rate delivered at twice the cliff, as a share of the peak; more is better.")
+    livelock.then_some(
+        "cliff: highest load within the loss limit; peak: highest delivered rate; left at 2x: rate delivered at twice the cliff, as a share of the peak.",
+    )
 }
 
 /// Why changes have no interval, for the terminal and the HTML page; `None` if each has one, or if the reason is another.
@@ -178,7 +180,7 @@ pub fn without_interval(comparison: &Comparison) -> Option<&'static str> {
     let is_single = |row: &Row| [row.a_repeats, row.b_repeats].contains(&Some(1));
     let lacks = |row: &Row| row.change.is_some_and(|change| change.interval.is_none());
     let found = comparison.rows.iter().any(|row| row.verdict == Verdict::NotTested && is_single(row) && lacks(row));
-    found.then_some("A change has no interval where A or B has only one repeat or search.")
+    found.then_some("A measured change has an interval only with several repeats (or searches) of both.")
 }
 
 /// The intervals that the runs have for a value without repeats, as text; `None` if neither run has one.
@@ -219,7 +221,7 @@ fn side(page: &mut Page, which: &str, side: &Side) {
 
 fn figures(page: &mut Page, comparison: &Comparison, most: Most) {
     let tested = comparison.is_tested();
-    let how = if tested { "MEANS OF THE REPEATS; P CORRECTED BY HOLM" } else { "NOT TESTED" };
+    let how = if tested { "MEANS OF THE REPEATS; P CORRECTED BY HOLM" } else { "WITHOUT A TEST" };
     page.heading(&format!("CHANGES FROM A TO B ({how})"));
     let change = if has_intervals(comparison) {
         format!("change ({})", format::share_short(comparison.confidence))
@@ -512,7 +514,7 @@ fn changed(page: &mut Page, comparison: &Comparison, most: Most) {
         page.paragraph(
             2,
             Tone::Plain,
-            "Calibrated costs differ: the host or its speed may have changed between the runs.",
+            "Calibrated costs differ: the host or its speed may have changed. The cliff follows their sum, in which changes of single costs can cancel.",
         );
     }
 }

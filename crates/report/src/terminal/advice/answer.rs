@@ -65,7 +65,7 @@ pub(super) fn verdict(page: &mut Page, advice: &Advice) {
             let sure = match advice.indifference {
                 Some(zone) => {
                     let zone = zone_of(advice, zone);
-                    format!("with {confidence} confidence it is the best, or at most {zone} worse than the best")
+                    format!("with {confidence} confidence no candidate is better by more than {zone}")
                 }
                 None => "best by the model, nothing was simulated".to_owned(),
             };
@@ -95,7 +95,7 @@ fn gives(candidate: &Candidate) -> String {
     };
     let all: Vec<String> = FRONT.iter().zip(named).filter_map(of).collect();
     let interval = FRONT.iter().find_map(|key| candidate.figure(key.parse().ok()?)?.interval);
-    let level = interval.map(|ends| format!(" ({} intervals)", format::share_short(ends.confidence)));
+    let level = interval.map(|ends| format!(" ({} intervals, of the sampling only)", format::share_short(ends.confidence)));
     if all.is_empty() { String::new() } else { format!(": {}{}", all.join(", "), level.unwrap_or_default()) }
 }
 
@@ -163,7 +163,7 @@ pub(super) fn present(page: &mut Page, all: &[Advice]) {
             "The present setting of {device} is not among the candidates: `--candidates all --scheme SCHEME` adds it, to compare."
         ),
         (None, None) => {
-            "The present setting is not known: --if DEVICE marks it, or `--candidates all --scheme SCHEME` adds it, to compare."
+            "To compare with the present setting, name its device (--if DEVICE) or add the setting (`--candidates all --scheme SCHEME`)."
                 .to_owned()
         }
     };
