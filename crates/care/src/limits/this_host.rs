@@ -57,7 +57,8 @@ pub fn describe(
         None => Bus::None,
     };
     if let Some(rate) = memory_bytes_per_s {
-        say("memory", format!("{}, a copy by one CPU just now", units::print_byte_rate(units::three_digits(rate))));
+        let rate = units::print_byte_rate(units::three_digits(rate));
+        say("memory", format!("{rate}, a copy by one CPU just now (more CPUs may move more)"));
     }
     let cpus = port.map_or(1, takers);
     if let Some(Found { name, calibration, .. }) = found {

@@ -44,7 +44,8 @@ pub fn limits_brief(roofline: &Roofline, drawing: &Drawing, style: Style) -> Str
 fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
     let mut page = Page::new(style);
     page.paragraph(0, Tone::Strong, &answer(roofline, drawing));
-    for (name, fact) in &drawing.asked {
+    // The answer has the measured cliff.
+    for (name, fact) in drawing.asked.iter().filter(|(name, _)| name != MEASURED_CLIFF) {
         page.fact(name, fact);
     }
     table(&mut page, roofline, &[], "BOUNDS BY FRAME SIZE, WITHOUT OFFLOADS");
@@ -53,6 +54,7 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
         let names: Vec<&str> = offloads.iter().map(|offload| offload.name()).collect();
         table(&mut page, roofline, &offloads, &format!("WITH {}", names.join(", ").to_uppercase()));
     }
+    page.paragraph(2, Tone::Faint, &legend(roofline, drawing));
     if ranged_without_checksum(roofline) {
         page.paragraph(2, Tone::Faint, SUMMED);
     }
@@ -63,7 +65,39 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
     page
 }
 
-/// Bounds of the smallest and the largest frames, next to the measured cliff: `At most 812 kpps of 64B frames (bound by
+/// Meaning of the columns, the number of times that a byte crosses memory, and the CPU time of a frame, all without
+/// offloads.
+fn legend(roofline: &Roofline, drawing: &Drawing) -> String {
+    let mut parts = vec!["packets: a second; frame bits: of whole frames, without preamble and gap".to_owned()];
+    let Some(row) = roofline.rows.iter().find(|row| row.offloads.is_empty()) else { return parts.join("; ") };
+    let seconds = |part: &str| row.bounds_pps.get(part).map(|pps| 1.0 / pps);
+    if let Some((frame_s, bytes_per_s)) = seconds("memory").zip(roofline.memory_bytes_per_s) {
+        let times = frame_s * bytes_per_s / row.frame_bytes;
+        parts.push(format!(
+            "memory: a byte crosses it {times:.0} times (the NIC writes it, each copy reads and writes it, checksum and application read it)"
+        ));
+    }
+    if !ranges(row) {
+        let text = |seconds: f64| format::quantity(seconds, Unit::Seconds);
+        let costs = [
+            seconds("packet CPU").map(|packet_s| format!("{} a packet", text(packet_s))),
+            seconds("byte CPU").map(|bytes_s| format!("{} a byte", text(bytes_s / row.frame_bytes))),
+            seconds("interrupts").map(|share_s| format!("{} for its share of an interrupt", text(share_s))),
+        ];
+        let costs: Vec<String> = costs.into_iter().flatten().collect();
+        if !costs.is_empty() {
+            let cpus = if roofline.cpus > 1 { format!(" (shared by {} CPUs)", roofline.cpus) } else { String::new() };
+            parts.push(format!("CPU time of a frame: {}{cpus}", costs.join(" + ")));
+        }
+    }
+    let is_measured = drawing.asked.iter().any(|(name, _)| name == MEASURED_CLIFF);
+    if is_measured && row.bounds_pps.contains_key("byte CPU") {
+        parts.push("costs are measured with frames of up to 1518 bytes and extrapolated to larger ones".to_owned());
+    }
+    parts.join("; ")
+}
+
+/// Bounds of the smallest and the largest frames, next to the measured cliff: `About 812 kpps of 64B frames (bound by
 /// CPU time a packet) and 10 Gbit/s of 9018B (link); measured cliff: 442 kpps ...`.
 ///
 /// Bounds have no interval, because they are formulas of the costs below. If the number of frames per interrupt is
@@ -87,8 +121,14 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
     let with = if offloads.is_empty() { "" } else { " with these offloads" };
     if rows().any(ranges) {
         return format!(
-            "Upper bound{with} {bounds}{measured}. {}. The bounds are computed by formulas, without confidence intervals.",
+            "Upper bound{with} {bounds}{measured}. {}. The bounds are computed by formulas from mean costs, without confidence intervals.",
             assumed(roofline, small)
+        );
+    }
+    if [small, large].into_iter().any(|row| in_words(row.binding.as_deref()).starts_with(CPU)) {
+        return format!(
+            "About {bounds}{with}{measured}. Bounds of the CPU are computed from mean costs, without the costs' error: a measured cliff can \
+             be above them. Those of link, bus and memory are upper bounds."
         );
     }
     format!(

@@ -50,7 +50,7 @@ fn limits_says_the_bound_and_what_was_measured_first() {
     let mut pages = String::new();
     for width in [80, 120] {
         let page = terminal::limits_brief(&found, &drawing, style(width));
-        screen(&page, width, "At most ");
+        screen(&page, width, "About ");
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("measured cliff: 142 kpps") && words.contains("bound by"), "{page}");
         pages += &format!("#### {width} columns\n{page}\n");
