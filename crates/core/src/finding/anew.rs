@@ -197,9 +197,9 @@ mod tests {
             finding.computed_cliffs().iter().map(|(_, reasons)| listed(reasons)).collect()
         };
         let spread = "the spread of times as measured";
-        assert_eq!(includes(&finding), [spread.to_owned(), format!("the disturbances that every trial had and {spread}")]);
-        finding.cliff_as_calibrated_pps = Some(ByEngine::default());
         let (speed, left) = ("the CPU's speed in the searches", "the disturbances that every trial had");
+        assert_eq!(includes(&finding), [spread.to_owned(), format!("{left} and {spread}")]);
+        finding.cliff_as_calibrated_pps = Some(ByEngine::default());
         let expected = [spread.to_owned(), format!("{speed} and {spread}"), format!("{speed}, {left} and {spread}")];
         assert_eq!(includes(&finding), expected);
     }

@@ -125,7 +125,10 @@ fn front(page: &mut Page, advice: &Advice, most: usize) {
     let front: Vec<&Candidate> = advice.candidates.iter().filter(|one| one.front).collect();
     let all = grouped(&front);
     let shown = &all[..all.len().min(most)];
-    let of = if shown.len() < all.len() { format!(", {} OF {} ROWS SHOWN", shown.len(), all.len()) } else { String::new() };
+    let of = match shown.len() {
+        count if count < all.len() => format!(", {count} OF {} ROWS SHOWN", all.len()),
+        _ => String::new(),
+    };
     page.heading(&format!("BEST TRADE-OFFS OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
     head(page);
     rows(page, advice, shown);
@@ -166,7 +169,7 @@ fn legend(page: &mut Page, advice: &Advice, shown: &[&[&Candidate]]) {
         (!meanings.is_empty()).then(|| meanings.join(", ")),
         Some(COLUMNS.to_owned()),
         masked.then(|| "masked=true: no interrupts until the ring is empty, as NAPI works".to_owned()),
-        busy.then(|| "busy_poll=true: the application polls while it waits, which uses the CPU that would be left".to_owned()),
+        busy.then(|| "busy_poll=true: the application polls while it waits, which uses CPU time".to_owned()),
     ];
     page.paragraph(2, Tone::Faint, &parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
 }

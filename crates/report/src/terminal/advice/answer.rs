@@ -95,7 +95,7 @@ fn gives(candidate: &Candidate) -> String {
     };
     let all: Vec<String> = FRONT.iter().zip(named).filter_map(of).collect();
     let interval = FRONT.iter().find_map(|key| candidate.figure(key.parse().ok()?)?.interval);
-    let level = interval.map(|ends| format!(" ({} intervals, of the sampling only)", format::share_short(ends.confidence)));
+    let level = interval.map(|ends| format!(" ({} intervals, of sampling only)", format::share_short(ends.confidence)));
     if all.is_empty() { String::new() } else { format!(": {}{}", all.join(", "), level.unwrap_or_default()) }
 }
 
