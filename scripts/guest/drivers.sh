@@ -83,7 +83,7 @@ base() {
     cp "$here/init.sh" "$work/root/init"
     cp "$here"/{checks,tuning,ports,hosts}.sh "$work/root/"
     chmod +x "$work/root/init"
-    for name in 9p 9pnet_virtio tcp_diag veth sch_fq sch_tbf sch_htb tcp_cubic tcp_bbr; do module "$name"; done
+    for name in virtio_pci 9p 9pnet_virtio tcp_diag veth sch_fq sch_tbf sch_htb tcp_cubic tcp_bbr; do module "$name"; done
 }
 
 # device DRIVER: the QEMU device for which a driver is made.

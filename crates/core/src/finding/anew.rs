@@ -180,8 +180,7 @@ mod tests {
             CliffReason::Fidelity(Fidelity::Paper),
         ];
         let said = finding.why_cliffs_differ(asked).unwrap().to_string();
-        let included =
-            "the CPU's speed in the searches, the disturbances that every trial had and the spread of times as measured;";
+        let included = "the CPU's speed in the searches, the disturbances that every trial had and the spread of times as measured;";
         assert!(said.contains(included), "{said}");
         let here = "with --set ring=64 --set protocol=2us, under interrupt:drops_interrupt=true, at a loss of 0.1%, by --fidelity paper";
         assert!(said.contains(here), "{said}");

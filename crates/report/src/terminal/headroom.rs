@@ -319,7 +319,10 @@ mod tests {
         for says in ["64-byte frames", "CPU 1  134 kpps", "34.0 us", "eth0 rx 0", "40 days ago"] {
             assert!(page.contains(says), "{says} in:\n{page}");
         }
-        assert!(page.contains("of limit: the largest of packets (load / cliff), softirq time (softirq / 50.0 %"), "{page}");
+        assert!(
+            page.contains("of limit: the largest of packets (load / cliff), softirq time (softirq / 50.0 %"),
+            "{page}"
+        );
         let narrow = headroom(&example(), Style { width: 80, ..STYLE });
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         let lost = headroom(&Headroom { lost_per_s: 1e3, ..example() }, STYLE);

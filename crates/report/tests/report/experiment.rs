@@ -164,10 +164,7 @@ fn a_page_begins_with_what_is_reproduced_and_a_bound_names_its_curve() {
     };
     let lower = Mark { x: Some(300e3), y: Some(170e3), ..bound.clone() };
     let drawing = Drawing { marks: vec![bound.clone(), lower.clone()], ..drawing() };
-    assert_eq!(
-        drawing.claim(&bound),
-        "throughput 140 kpps divided by the highest of NAPI polling: 0.900 to 1.00"
-    );
+    assert_eq!(drawing.claim(&bound), "throughput 140 kpps divided by the highest of NAPI polling: 0.900 to 1.00");
     assert_eq!(
         drawing.claim(&lower),
         "offered load 300 kpps, throughput 170 kpps divided by that of NAPI polling: 0.900 to 1.00"

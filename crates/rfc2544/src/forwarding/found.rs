@@ -85,9 +85,12 @@ impl Found {
 }
 
 /// Throughput of one CPU that does the work of tester and router for each frame, one after the other: 1 / (t + r),
-/// where t and r are the times of a frame on separate CPUs.
+/// where t and r are the times of a frame on separate CPUs. r is the shortest over the samples: a router that receives
+/// frames while another CPU sends them waits for that CPU at each frame, where one CPU does not.
 fn in_turn(samples: &[ForwardingSample]) -> Option<Figure> {
-    let both = |sample: &ForwardingSample| Some(1.0 / (1.0 / sample.sender_pps + 1.0 / sample.predicted?.server_pps));
+    let router = |sample: &ForwardingSample| sample.predicted.map(|predicted| predicted.server_pps);
+    let router_pps = samples.iter().filter_map(router).max_by(f64::total_cmp)?;
+    let both = |sample: &ForwardingSample| Some(1.0 / (1.0 / sample.sender_pps + 1.0 / router_pps));
     stats::mean(&samples.iter().filter_map(both).collect::<Vec<f64>>()).map(Figure::not_negative)
 }
 

@@ -227,7 +227,9 @@ fn a_measured_p99_far_from_the_simulated_one_has_a_cause_or_none() {
     // Only commands that compute a p99 warn of it.
     let mut one = Finding { latency: real(), ..finding(3, 0) };
     one.cliff_pps.wire = Some(Figure::exact(330e3));
-    assert!(caution(&one, "find run 3", true).is_some_and(|said| said.contains("may exceed a computed one by as much")));
+    assert!(
+        caution(&one, "find run 3", true).is_some_and(|said| said.contains("may exceed a computed one by as much"))
+    );
     assert_eq!(caution(&one, "find run 3", false), None);
     let shorter = said(vec![at(0.5, 45.1e-6, 15e-6)], None);
     assert!(

@@ -90,8 +90,8 @@ fn verdict(report: &StreamReport) -> String {
 /// no full stop.
 fn unknown_limit(report: &StreamReport, row: &StreamRow) -> String {
     let busiest = row.system.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()));
-    let busiest = busiest
-        .map_or(String::new(), |cpu| format!("; busiest CPU {}: {}", cpu.cpu, format::share_short(cpu.busy())));
+    let busiest =
+        busiest.map_or(String::new(), |cpu| format!("; busiest CPU {}: {}", cpu.cpu, format::share_short(cpu.busy())));
     let [sender, receiver] = [share_of(row, |sample| sample.sender_cpu), share_of(row, |sample| sample.receiver_cpu)];
     let hint = match congestion(report) {
         Some(name) if name.starts_with("bbr") => {
