@@ -271,7 +271,7 @@ fn ticks_give_a_wider_interval_that_covers() {
 fn no_traffic_has_no_cliff_and_says_so() {
     let result = learnt(&Fake::new(1, true_cliff_pps()).watch(&[0.0]));
     assert!(result.parts.iter().all(|part| part.cliff_pps.is_none()) && result.calibration.is_none(), "{result:?}");
-    assert!(result.missing.iter().any(|one| one.why.contains("idle host")), "{:?}", result.missing);
+    assert!(result.missing.iter().any(|one| one.why.contains("too few to learn")), "{:?}", result.missing);
     let nothing = learnt(&Watch::default());
     assert!(nothing.parts.is_empty() && nothing.missing[0].why.contains("first slice"), "{nothing:?}");
 }

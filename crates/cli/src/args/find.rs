@@ -41,7 +41,7 @@ frames go straight to the hardware address of a neighbour, and both ends stop wi
 stops cleanly and keeps what was measured."
 )]
 pub struct FindArgs {
-    /// About one minute instead of three to six (each --check adds time): shorter and fewer measurements
+    /// About one minute instead of three to six: shorter and fewer measurements
     #[arg(long)]
     pub quick: bool,
     /// Loss fraction that defines the cliff
@@ -169,8 +169,7 @@ pub struct FindArgs {
     #[cfg(target_os = "linux")]
     #[command(flatten)]
     pub service: super::ServiceArgs,
-    /// Whether netcliff keeps the CPU under test awake while it is idle, or lets it halt as the system is configured; a
-    /// short trial shows the difference
+    /// Keep the idle CPU under test awake, or let it halt; a short trial shows the difference
     #[arg(long, value_parser = one_of::<Idle>(), default_value = Idle::Awake.name(), help_heading = "Testbed")]
     pub idle: Idle,
     /// How CPU time is measured

@@ -304,7 +304,7 @@ fn limits_and_predict_say_the_same_of_a_host() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     // If the number of frames per interrupt is given, the bound is not a range.
     let given = home.stdout(["limits", "--frames-per-interrupt", "8"].iter().chain(&host));
-    assert!(given.starts_with("At most "), "{given}");
+    assert!(given.starts_with("About "), "{given}");
 }
 
 /// The three forms agree, and the lowest bound is the lowest of the parts.

@@ -126,7 +126,7 @@ fn front(page: &mut Page, advice: &Advice, most: usize) {
     let all = grouped(&front);
     let shown = &all[..all.len().min(most)];
     let of = match shown.len() {
-        count if count < all.len() => format!(", {count} OF {} ROWS SHOWN", all.len()),
+        count if count < all.len() => format!(", {count} OF {} SHOWN", all.len()),
         _ => String::new(),
     };
     page.heading(&format!("BEST TRADE-OFFS OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
@@ -517,7 +517,7 @@ mod tests {
             many.candidates.push(candidate(&scheme, CandidateStatus::Worse, 120.0 + f64::from(step), 0.5));
         }
         // 24 settings are in 23 rows: the first two have equal figures.
-        assert!(page(&many, None).contains("(PARETO FRONT), 12 OF 23 ROWS SHOWN"));
+        assert!(page(&many, None).contains("(PARETO FRONT), 12 OF 23 SHOWN"));
     }
 
     #[test]

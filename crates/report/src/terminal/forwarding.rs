@@ -52,7 +52,7 @@ fn throughput(page: &mut Page, report: &ForwardingReport) {
 }
 
 /// What the columns of the predicted throughputs mean.
-const PREDICTED: &str = "by: simulation of the router's CPU, or the model of one CPU that does the work of tester and router in turn; \
+const PREDICTED: &str = "by: simulation (sim) of the router's CPU, or the model of one CPU that does the work of tester and router in turn; \
                          vs predicted: measured / predicted - 1 (-: the tester is the limit).";
 
 /// Adds the table of predicted throughputs. The model has a single server, the router's CPU.

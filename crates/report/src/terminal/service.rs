@@ -796,7 +796,7 @@ mod tests {
             trial(TrialPurpose::Search, 16e3, 99.0),
         ];
         let page = service(&run, Style::default());
-        let table = page.split_once("RESPONSE TIMES").map(|(_, rest)| rest.split("\n\n").next().unwrap_or(rest));
+        let table = page.split_once("\nRESPONSE TIMES").map(|(_, rest)| rest.split("\n\n").next().unwrap_or(rest));
         insta::assert_snapshot!(table.unwrap(), @r"
          (WITHOUT PAUSES; MEDIANS OF THE TRIALS)
           load      of the cliff      p50  predicted     p99  predicted

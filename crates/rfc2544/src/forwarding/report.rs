@@ -244,7 +244,7 @@ impl ForwardingRow {
 
     /// The predicted throughput (pps), and how it was predicted: simulated if possible.
     pub fn predicted_pps(&self) -> Option<(f64, &'static str)> {
-        let simulated = self.simulated_pps.map(|figure| (figure.value, "simulation"));
+        let simulated = self.simulated_pps.map(|figure| (figure.value, "sim"));
         simulated.or(self.modelled_pps.map(|figure| (figure.value, "model")))
     }
 

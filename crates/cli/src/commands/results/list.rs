@@ -68,7 +68,7 @@ pub(super) fn list(store: &Store, asked: &ResultsAction, name: Option<&String>, 
 }
 
 /// What the column of records counts.
-const RECORDS: &str = "records: results at one load each (find, predict, simulate, run); -: one result\n";
+const RECORDS: &str = "records: results at one load each (of find, predict,\nsimulate and run); -: one result\n";
 
 /// Width that the user has set by COLUMNS, for output that does not go to a terminal.
 fn columns_of_environment() -> Option<usize> {
