@@ -79,8 +79,7 @@ pub struct StreamArgs {
         hide_short_help = true
     )]
     pub namespaces: Vec<String>,
-    /// netns: both ends in namespaces joined by veth, a CPU each; vm:DRIVER: to a guest with that NIC [default: none,
-    /// both ends in this namespace over loopback]
+    /// netns: ends in namespaces joined by veth, a CPU each; vm:DRIVER: to a guest with that NIC [default: loopback]
     ///
     /// Also loopback, and best: netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
     /// vm:vmxnet3 are the NIC of a guest of QEMU (docs/how-to/vm.md), the far end.
@@ -133,8 +132,8 @@ pub struct StreamArgs {
     /// uring
     #[arg(long, value_enum, default_value_t = ReceiveName::Read, help_heading = "Transfer", hide_short_help = true)]
     pub receive: ReceiveName,
-    /// How blocks are sent [default: write; UDP: single]. UDP: single (one datagram a call), batch (several), gso
-    /// (UDP_SEGMENT and UDP_GRO), gso-tx (UDP_SEGMENT alone), gro-rx (UDP_GRO alone)
+    /// How blocks are sent [default: write; UDP: single, one datagram a call]; gso: UDP_SEGMENT and UDP_GRO; gso-tx and
+    /// gro-rx: one of the two
     #[arg(long, value_delimiter = ',', value_name = "PATH,...", help_heading = "Transfer")]
     pub path: Vec<PathName>,
     /// File or block device for --path sendfile [default: each sender makes a temporary file of --file-size; an agent
@@ -150,7 +149,7 @@ pub struct StreamArgs {
     /// Method: default; old: lmbench2, lmbench3, ttcp, acked
     #[arg(long, default_value_t = Method::Default, help_heading = "Measurement")]
     pub method: Method,
-    /// Measured time of a repeat; a warm-up (--warmup) precedes it and is not measured
+    /// Measured time of a repeat, after the warm-up (--warmup)
     #[arg(long, default_value = "1s", value_parser = numbers::seconds, allow_hyphen_values = true, short = 't', help_heading = "Measurement")]
     pub time: f64,
     /// Bytes of a repeat instead of a time [default for the old methods: 256 Ki blocks, at most 1 GiB]
@@ -214,8 +213,7 @@ pub struct StreamArgs {
     /// Type of service or traffic class, 0 to 255
     #[arg(long, value_parser = numbers::byte, allow_negative_numbers = true, short = 'S', help_heading = "Socket", hide_short_help = true)]
     pub tos: Option<u8>,
-    /// Rate of each flow: paced by the kernel for TCP (SO_MAX_PACING_RATE), by the sender itself for UDP [default: as
-    /// fast as possible]
+    /// Rate of each flow, paced by the kernel for TCP, by the sender itself for UDP [default: unlimited]
     #[arg(long, aliases = ["bitrate", "bandwidth"], value_parser = rate, value_name = "1Gbit/s", allow_hyphen_values = true, short = 'b', help_heading = "Transfer")]
     pub rate: Option<Pace>,
     /// Who paces a flow over TCP or another byte stream [default: kernel]

@@ -58,17 +58,9 @@ pub(super) fn list(store: &Store, asked: &ResultsAction, name: Option<&String>, 
         output::say(format!("netcliff: {such} in {}", store.path().display()));
         return Ok(());
     }
-    let terminal = output::columns(&std::io::stdout());
-    let mut text = fitted(&lines(&runs), terminal.or_else(columns_of_environment));
-    // Programs read a line as a run.
-    if terminal.is_some() {
-        text.push_str(RECORDS);
-    }
-    output::data(&text)
+    let columns = output::columns(&std::io::stdout()).or_else(columns_of_environment);
+    output::data(&fitted(&lines(&runs), columns))
 }
-
-/// What the column of records counts.
-const RECORDS: &str = "records: results at one load each (of find, predict,\nsimulate and run); -: one result\n";
 
 /// Width that the user has set by COLUMNS, for output that does not go to a terminal.
 fn columns_of_environment() -> Option<usize> {
