@@ -90,7 +90,7 @@ pub struct StoreArgs {
     /// File of stored runs [default: netcliff/records.db in the XDG data directory]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Store")]
     pub db: Option<PathBuf>,
-    /// Name of the stored run [default: the experiment's, else none]
+    /// Name of the stored run [default: none; `run`: the experiment's]
     #[arg(long, global = true, value_name = "NAME", value_parser = numbers::run_name, help_heading = "Store")]
     pub name: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 mod wrap;
 
-pub use wrap::{lines, sentences};
+pub use wrap::{command, lines, sentences};
 
 use std::fmt::Write;
 

@@ -290,7 +290,7 @@ fn answer(record: &Record, at: &str) -> String {
 /// Loss up to this counts as no loss, because short trials do not resolve a smaller loss.
 const NO_LOSS: f64 = 1e-3;
 /// Sentence on the limit of loss, which is not that of a cliff.
-const NO_LOSS_NOTE: &str = "Here the limit of loss is 0.1 %, because short measured trials do not show less; a cliff has 0.01 % (`netcliff predict \
+const NO_LOSS_NOTE: &str = "Here the limit of loss is 0.1 %, as in measured sweeps, whose short trials do not show less; a cliff has 0.01 % (`netcliff predict \
      --cliff`).";
 
 /// Why the CPU that is left does not extrapolate to the cliff.

@@ -356,7 +356,7 @@ mod tuning {
                 let expected = said.map_or_else(|| effect.clone(), |before| format!("as for {}", before.name));
                 page.paragraph(4, Tone::Plain, &format!("expected: {expected}"));
             }
-            page.paragraph(4, Tone::Plain, &format!("do:  {}", one.command));
+            page.command(4, &one.command);
         }
         if !plan.notes.is_empty() {
             page.heading("NOTES");

@@ -74,12 +74,12 @@ fn effects_that_are_simulated() {
     // A timer instead of one interrupt per packet: longer waits, more CPU idle. Both steps report the effect of the
     // pair.
     assert_eq!(told[0], told[1]);
-    let (before, after) = sides(&told[0], "mean wait");
+    let (before, after) = sides(&told[0], "mean latency");
     assert!(after > before && told[0].contains("simulated"), "{told:#?}");
     let (before, after) = sides(&told[0], "CPU idle");
     assert!(after > before, "{told:#?}");
     assert!(told[2].contains("delivered"), "{told:#?}");
-    assert!(told[3].contains("mean wait"), "{told:#?}");
+    assert!(told[3].contains("mean latency"), "{told:#?}");
     assert!(told[4].starts_with("not predicted"), "{told:#?}");
     // One step of the pair alone has no effect.
     plan.steps.truncate(1);

@@ -30,6 +30,42 @@ fn at_commas(text: &str, room: usize) -> String {
     text.split(' ').map(divided).collect::<Vec<_>>().join(" ")
 }
 
+/// Divides a shell command into lines of at most `width` columns, at spaces outside quotes, each but the last with a
+/// backslash at its end, so that the lines can be pasted. A longer word stays whole.
+pub fn command(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for letter in printable(text).chars() {
+        match (quote, letter) {
+            (None, '\'' | '"') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            _ => {}
+        }
+        if letter == ' ' && quote.is_none() {
+            words.push(String::new());
+        } else if let Some(word) = words.last_mut() {
+            word.push(letter);
+        }
+    }
+    let mut lines = Vec::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in words {
+        // Two columns for the backslash.
+        if !is_empty && line.chars().count() + 1 + word.chars().count() + 2 > width {
+            lines.push(line + " \\");
+            (line, is_empty) = (rest.to_owned(), true);
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += &word;
+        is_empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
 /// Wraps each line of `text` at `width` columns. Continuation lines are indented by two more than their line. A word
 /// that is longer than a line, such as a path to copy, stays whole.
 pub fn sentences(text: &str, width: usize) -> String {
@@ -77,6 +113,22 @@ fn units_kept(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The lines of a command are the command again for a shell, and none is divided within quotes.
+    #[test]
+    fn commands_can_be_pasted() {
+        let text = "echo 0 > /proc/irq/$(name=virtio2-input.0 awk '$NF \"\" == ENVIRON[\"name\"] { print $1 + 0 }' \
+                    /proc/interrupts)/smp_affinity_list";
+        for width in [60, 80, 200] {
+            let lines = command(text, width, "    do:  ", "         ");
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
+            assert_eq!(lines.join("\n").replace(" \\\n         ", " "), format!("    do:  {text}"));
+            assert!(
+                lines.iter().any(|line| line.contains("'$NF \"\" == ENVIRON[\"name\"] { print $1 + 0 }'")),
+                "{lines:?}"
+            );
+        }
+    }
 
     /// A number is not cut: `gro_flush_timeout=50us` is on one line.
     #[test]

@@ -93,6 +93,6 @@ fn remark(page: &mut Page, remark: &Remark) {
     page.paragraph(2, tone, &format!("{} {}{about}: {}", remark.severity, remark.rule, remark.evidence));
     page.paragraph(4, Tone::Plain, &format!("why: {} [{}]", remark.why, remark.source));
     for command in &remark.commands {
-        page.paragraph(4, Tone::Plain, &format!("do:  {command}"));
+        page.command(4, command);
     }
 }

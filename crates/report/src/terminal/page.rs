@@ -85,6 +85,14 @@ impl Page {
         self.wrapped(tone, &indent, &indent, text);
     }
 
+    /// Adds a shell command after `do:`, in lines that can be pasted.
+    pub fn command(&mut self, indent: usize, text: &str) {
+        let (first, rest) = (format!("{}do:  ", " ".repeat(indent)), " ".repeat(indent + 5));
+        for line in format::command(text, self.style.width, &first, &rest) {
+            self.line(Tone::Plain, &line);
+        }
+    }
+
     /// Adds a name and its value.
     pub fn fact(&mut self, name: &str, text: &str) {
         self.wrapped(Tone::Plain, &format!("  {name:<NAME$} "), &" ".repeat(NAME + 3), text);

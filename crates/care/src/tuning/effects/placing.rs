@@ -48,13 +48,14 @@ fn capacity(known: &Known<'_>, port: &Port, before: &BTreeMap<u32, f64>, after: 
     let name = &port.nic.name;
     if kpps_before.value == kpps_after.value {
         return format!(
-            "the packets of {name} are worked on by {} as before, which serve at most {kpps_after:.0} kpps; what is nearer to the \
-             device or shares a core costs otherwise, which is not calibrated",
-            cpus(after)
+            "no change of capacity: {} {} on the packets of {name} before and after, at most {kpps_after:.0} kpps; what shared \
+             caches and the distance to the device change is not known",
+            cpus(after),
+            if after.len() == 1 { "works" } else { "work" }
         );
     }
     format!(
-        "the packets of {name} are worked on by {} -> {}, which serve at most {kpps_before:.0} -> {kpps_after:.0} kpps",
+        "{} -> {} work on the packets of {name}, at most {kpps_before:.0} -> {kpps_after:.0} kpps",
         before.len(),
         cpus(after)
     )

@@ -163,10 +163,16 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     if change.overload {
         parts.push(before_after("delivered", "kpps", 1e-3, &before, &after, |outcome| outcome.throughput_pps)?);
     }
-    parts.push(before_after("mean wait", "us", 1e6, &before, &after, |outcome| outcome.latency_s?.mean)?);
+    parts.push(before_after("mean latency", "us", 1e6, &before, &after, |outcome| outcome.latency_s?.mean)?);
     parts.extend(before_after("CPU idle", "%", 100.0, &before, &after, |outcome| outcome.cpu?.available));
     let run = known.run;
-    Some(format!("at {:.0} kpps, {} ({how}; costs of {run}, ranges from their intervals)", pps / 1e3, parts.join(", ")))
+    let share = if change.overload { OVERLOAD_SHARE } else { LOAD_SHARE };
+    Some(format!(
+        "at {:.0} kpps ({share} of what the CPU serves without interrupts), {} ({how}; costs of {run}, ranges from their \
+         intervals, which move both sides alike)",
+        pps / 1e3,
+        parts.join(", ")
+    ))
 }
 
 /// Returns `share` times the load that the CPU could serve without interrupts (pps).
