@@ -402,7 +402,7 @@ impl Drawing {
             None => "no tolerance stated".to_owned(),
         };
         let why = mark.differs.as_ref().filter(|_| check.within == Some(false));
-        let why = why.map(|why| format!(". {why}")).unwrap_or_default();
+        let why = why.map(|why| format!(". {}", format::capitalised(why))).unwrap_or_default();
         // With several curves, a value is compared with one of them.
         let one = check.curve.is_none() && mark.than.is_none() && self.names().len() > 1;
         let on = mark.on.as_ref().filter(|_| one).map(|(on, _)| format!("{on}: ")).unwrap_or_default();

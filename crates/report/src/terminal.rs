@@ -35,7 +35,7 @@ pub use advice::{settings, settings_brief};
 pub use brief::brief;
 pub use comparison::{compare, compare_brief};
 pub use drops::{drops, paths};
-pub use experiment::experiment;
+pub use experiment::{experiment, experiment_with};
 pub use forwarding::forwarding;
 pub use headroom::headroom;
 pub use inspection::{inspection, inspection_brief};

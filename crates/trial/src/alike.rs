@@ -13,8 +13,8 @@ const AROUND: [char; 6] = [' ', ',', ':', ';', '(', ')'];
 const LISTED: usize = 6;
 
 /// Merges sentences that differ only in their numbers, at the position of the first: sizes and CPUs that differ are
-/// listed, each other number that differs is replaced by its range, and the number of merged sentences is appended.
-/// Exact duplicates count once.
+/// listed, each other number that differs is replaced by its range, and the number of merged sentences is appended,
+/// unless the list of sizes has one for each of them. Exact duplicates count once.
 pub fn folded(sentences: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
     for sentence in sentences {
@@ -54,7 +54,7 @@ fn alike(one: &[String], other: &[String]) -> bool {
 }
 
 fn as_one(group: &[Vec<String>]) -> String {
-    let mut sentence = String::new();
+    let (mut sentence, mut is_counted) = (String::new(), group.len() > 1);
     for at in 0..group[0].len() {
         let mut all: Vec<&str> = group.iter().map(|words| words[at].as_str()).collect();
         all.sort_by(|a, b| size(a).total_cmp(&size(b)));
@@ -62,12 +62,14 @@ fn as_one(group: &[Vec<String>]) -> String {
         match all[..] {
             [ref others @ .., last] if all.len() > 1 && all.len() <= LISTED && is_name(&group[0], at) => {
                 _ = write!(sentence, "{} or {last}", others.join(", "));
+                let is_size = last.parse::<f64>().is_err();
+                is_counted &= !(is_size && all.len() == group.len());
             }
             [least, .., greatest] => _ = write!(sentence, "{least} to {greatest}"),
             _ => sentence.push_str(all[0]),
         }
     }
-    if group.len() > 1 {
+    if is_counted {
         _ = write!(sentence, " (in {} cases)", group.len());
     }
     sentence
@@ -113,7 +115,7 @@ mod tests {
             "a load of 12.5 over 9 minutes",
         ]);
         let one = [
-            "write of 512B, 64KiB or 1MiB: the sender is busy (in 3 cases)",
+            "write of 512B, 64KiB or 1MiB: the sender is busy",
             "2 CPUs: few",
             "write of 512B: the receiver is busy",
             "a load of 0.38 to 12.5 over 9 minutes (in 2 cases)",

@@ -14,12 +14,17 @@ const VALUES: usize = 4;
 const VALUE: usize = 12;
 const NAME: usize = 30;
 /// The meaning of the list of stated values.
-const STATED: &str = "Values that the experiment file states, with their sources. Below each: the curve's value, in brackets its relative error or, of a ratio or difference, its confidence interval.";
+const STATED: &str = "Values that the experiment file states, with their sources. Below each: the curve's value, in brackets its relative error or, of two points' ratio or difference, its confidence interval. Formulas, single repeats and simulations too short for it have no interval.";
 
 /// The whole page as lines of at most `style.width` columns, ending in a newline: how many stated values are
 /// reproduced, configuration, plot, a few values of each curve, the stated values with the distance of each curve from
 /// them, points without a value.
 pub fn experiment(drawing: &Drawing, style: Style) -> String {
+    experiment_with(drawing, style, "--html or --csv")
+}
+
+/// Like [`experiment`]. `intervals` says where the confidence intervals of the values are.
+pub fn experiment_with(drawing: &Drawing, style: Style, intervals: &str) -> String {
     let mut page = Page::new(style);
     page.paragraph(0, Tone::Strong, &drawing.title);
     if drawing.partial {
@@ -37,7 +42,7 @@ pub fn experiment(drawing: &Drawing, style: Style) -> String {
     if !plot.is_empty() {
         page.paragraph(2, Tone::Faint, &legend(drawing));
     }
-    values(&mut page, drawing);
+    values(&mut page, drawing, intervals);
     marks(&mut page, drawing, &checked);
     if !drawing.not_had.is_empty() {
         page.heading("POINTS WITHOUT A VALUE");
@@ -66,13 +71,13 @@ fn legend(drawing: &Drawing) -> String {
         text += &format!(", at the top edge if it has no {}", drawing.axes.y.name);
     }
     if drawn().next().is_some() && drawing.marks.iter().any(|mark| !mark.is_drawn()) {
-        text += ". Ratios, differences, ranges and values of other figures have no digit";
+        text += ". Values that compare two points of curves, state only a range, or are of another figure have no digit";
     }
     text + "."
 }
 
 /// A few values of each curve at common places, with the curve's letter in the plot; then the meaning of each engine.
-fn values(page: &mut Page, drawing: &Drawing) {
+fn values(page: &mut Page, drawing: &Drawing, intervals: &str) {
     let shown = places(&drawing.curves);
     page.heading(&format!("{} BY {}", drawing.axes.y.name.to_uppercase(), drawing.axes.x.name.to_uppercase()));
     let mut head = String::new();
@@ -107,7 +112,7 @@ fn values(page: &mut Page, drawing: &Drawing) {
     // The table has no room for the intervals.
     if let Some(interval) = drawing.curves.iter().flat_map(|curve| &curve.dots).find_map(|dot| dot.y.interval) {
         let level = format::share_short(interval.confidence);
-        notes.push(format!("Confidence intervals ({level}) of the values: --html or --csv."));
+        notes.push(format!("Confidence intervals ({level}) of the values: {intervals}."));
     }
     if !notes.is_empty() {
         page.lines(std::iter::once(String::new()));

@@ -185,7 +185,7 @@ impl Found<'_> {
         let asked = self.asked(place);
         let rows: Vec<TransferRow> = self.configs.iter().map(|config| self.row(config, x)).collect();
         // First what limits all results, then the warnings of the transfers.
-        let warnings = self.limits.iter().cloned().chain(of_both_ends(&self.warnings));
+        let warnings = self.limits.iter().cloned().chain(self.of_transfers());
         let time_s = self.experiment.time_s().unwrap_or(f64::INFINITY);
         let beyond = self.configs.iter().filter_map(|config| beyond(config, &self.factors, time_s));
         let warnings = folded(warnings.chain(rows.iter().filter_map(shortfall)).chain(beyond));
@@ -210,12 +210,23 @@ impl Found<'_> {
         }
     }
 
+    /// The warnings of the transfers. If the block varies, a warning names it as the configurations do.
+    fn of_transfers(&self) -> Vec<String> {
+        let varies = self.factors.iter().any(|factor| factor.key == Key::Block);
+        let named = |sentence: String| match sentence.strip_prefix("write of ") {
+            Some(rest) if varies => format!("block {rest}"),
+            _ => sentence,
+        };
+        of_both_ends(&self.warnings).into_iter().map(named).collect()
+    }
+
     fn asked(&self, place: &Place<'_>) -> Vec<(String, String)> {
         let fact = |name: &str, value: String| (name.to_owned(), value);
         let (name, ends) = place.describe();
         let mut asked = vec![fact(name, ends)];
         if place.is_netns() && !self.fixed.iter().any(|setting| setting.key() == Key::Mtu) {
-            asked.push(fact("mtu", format!("{MTU_BYTES}, unless it varies")));
+            let varies = self.factors.iter().any(|factor| factor.key == Key::Mtu);
+            asked.push(fact("mtu", if varies { "varies".to_owned() } else { MTU_BYTES.to_string() }));
         }
         if self.configs.iter().any(|config| config.carries_bps().is_some()) && place.is_netns() {
             let holds = "full frames, so much more than its rate a window may hold";

@@ -250,7 +250,12 @@ fn show(args: &RunArgs, experiment: Transfers, found: &TransferReport, text: &st
             if drawing.curves.is_empty() {
                 output::page(&report::terminal::transfers(found, output::style()))?;
             } else {
-                output::page(&report::terminal::experiment(&drawing, output::style()))?;
+                // The table of configurations has the drawn figure, not those that are drawn together with it.
+                let intervals = match found.also.is_empty() {
+                    true => "under CONFIGURATIONS below".to_owned(),
+                    false => format!("--html or --csv; of {}: under CONFIGURATIONS below", found.y.label()),
+                };
+                output::page(&report::terminal::experiment_with(&drawing, output::style(), &intervals))?;
                 // The page above already has the configuration.
                 let rest = TransferReport { asked: Vec::new(), ..found.clone() };
                 output::page(&report::terminal::transfers(&rest, output::style()))?;
