@@ -65,7 +65,7 @@ fn stated(drawing: &Drawing, checked: &[(&Mark, Vec<Check>)]) -> Markup {
         @if !checked.is_empty() {
             section #stated {
                 h2 { "Stated values" }
-                p.note { "Values that the experiment file states, with their sources. Diamonds and dashed lines of the figure, with their numbers; ratios, differences, ranges and values of other figures are not drawn. In brackets: the relative error, or the interval." }
+                p.note { "Values that the experiment file states, with their sources. Diamonds and dashed lines of the figure, with their numbers; values that compare two points of curves, state only a range, or are of another figure are not drawn. In brackets: the relative error, or the interval." }
                 @if undecided { p.note { (UNDECIDED) } }
                 (stack(&["number in the figure", "stated", "computed or measured here", "source"], checked.iter().enumerate().map(row)))
             }
