@@ -38,9 +38,9 @@ fn effects_of_a_longer_delay() {
     let told = plan.steps[0].proposal.effect.clone().unwrap();
     assert!(told.contains("find run 3") && told.contains(" to "), "{told}");
     let numbers: Vec<f64> = told.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
-    // The numbers in the text: kpps, the wait before (with low and high) and after (with low and high), then the CPU
+    // The numbers in the text: kpps, its share, the latency before (with low and high) and after (with low and high), then the CPU
     // before and after.
-    let [_, wait, wait_low, ..] = numbers[..] else { panic!("{told}") };
+    let [_, _, wait, wait_low, ..] = numbers[..] else { panic!("{told}") };
     assert!(wait_low < wait, "{told}");
     let sides: Vec<&str> = told.split("->").collect();
     let first = |text: &str| text.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();

@@ -71,7 +71,8 @@ fn legend(drawing: &Drawing) -> String {
         text += &format!(", at the top edge if it has no {}", drawing.axes.y.name);
     }
     if drawn().next().is_some() && drawing.marks.iter().any(|mark| !mark.is_drawn()) {
-        text += ". Values that compare two points of curves, state only a range, or are of another figure have no digit";
+        text +=
+            ". Values that compare two points of curves, state only a range, or are of another figure have no digit";
     }
     text + "."
 }
