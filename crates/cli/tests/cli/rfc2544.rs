@@ -339,7 +339,7 @@ fn a_stop_during_a_search_keeps_its_trials() {
     let args = ["rfc2544", "throughput", "--frames", "64,imix", "--max", "5kpps", "--rest", "0s", "--save", "--json"];
     let goal = ["--goal", "trial=500ms,sum=60s,exceed=50%,initial=100ms"];
     let mut run = Running::start(&home, &[&args[..], &goal].concat());
-    run.until("kpps, 100 ms", std::time::Duration::from_secs(60));
+    run.until("of 100 ms: ", std::time::Duration::from_secs(60));
     run.signal("INT");
     let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
     let found = printed(&stdout, &stderr);
