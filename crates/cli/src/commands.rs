@@ -111,6 +111,10 @@ pub fn origin_and_costs(
 ) -> anyhow::Result<Costs> {
     let path = || store_path(store).map_err(|error| error.to_string());
     let mut costs = costs::named(name, path).map_err(output::usage)?;
+    for assignment in set {
+        costs.host.set(assignment).map_err(output::usage)?;
+    }
+    inputs::measured_times([&mut costs.host]).map_err(output::usage)?;
     let has_p99 = has_p99(&costs.host);
     let cautioned = match &costs.origin {
         Origin::Found(found) => caution(found, has_p99),
@@ -122,10 +126,6 @@ pub fn origin_and_costs(
     if let Some(caution) = cautioned {
         output::say(format!("netcliff: {caution}"));
     }
-    for assignment in set {
-        costs.host.set(assignment).map_err(output::usage)?;
-    }
-    inputs::measured_times([&mut costs.host]).map_err(output::usage)?;
     Ok(costs)
 }
 

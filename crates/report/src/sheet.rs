@@ -307,7 +307,7 @@ pub fn setup(finding: &Finding) -> Vec<(&'static str, String)> {
         ("socket", format!("{} receive buffer", print_bytes(setup.socket_buffer_bytes))),
         ("trials", format!("{repeats} per load, {} each{quick}", print_time_s(setup.trial_s))),
     ];
-    facts.extend(idle(finding).map(|idle| ("host's CPU", idle)));
+    facts.extend(idle(finding).map(|idle| ("CPU under test", idle)));
     facts
 }
 

@@ -106,8 +106,8 @@ pub(crate) const SHARED: &str = "tester and router share CPU ";
 fn in_words(limit: &Limitation) -> String {
     match limit {
         Limitation::FewCores { n } => {
-            let cpus = if *n == 1 { "CPU" } else { "CPUs" };
-            format!("{n} {cpus}: the tester's sender and receiver, the router and all other programs share them")
+            let (cpus, them) = if *n == 1 { ("CPU", "it") } else { ("CPUs", "them") };
+            format!("{n} {cpus}: the tester's sender and receiver, the router and all other programs share {them}")
         }
         other => other.to_string(),
     }

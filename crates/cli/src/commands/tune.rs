@@ -52,7 +52,7 @@ fn with_unit(name: &str, value: &str) -> String {
     let last = name.rsplit(['/', '.', ' ']).next().unwrap_or_default().replace('-', "_");
     let unit = match last.as_str() {
         "gro_flush_timeout" | "irq_suspend_timeout" => " ns",
-        "busy_read" | "busy_poll" | "rx_usecs" | "tx_usecs" => " us",
+        "busy_read" | "busy_poll" | "netdev_budget_usecs" | "rx_usecs" | "tx_usecs" => " us",
         _ => "",
     };
     if text.parse::<u64>().is_ok() { text + unit } else { text }

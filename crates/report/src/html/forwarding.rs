@@ -86,7 +86,7 @@ fn table(report: &ForwardingReport) -> Markup {
                 "Means of the rounds with 95 % intervals. Limited by the tester: the tester could not offer more, so the router forwards at least that. \
                  Limited by a shared CPU: the rate at which this CPU sends, forwards and receives each frame. \
                  Simulation: one server, the router's CPU, with the costs measured there at half the throughput. Model: one CPU that \
-                 does in turn the work of tester and router for a frame, as measured with a CPU for each."
+                 does in turn the work of tester and router for a frame, as measured with a CPU for each; of the router the shortest of the rounds."
             }
         }
     }

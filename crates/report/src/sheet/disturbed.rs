@@ -53,7 +53,7 @@ fn pause_budget(finding: &Finding) -> Option<String> {
 
 fn outside(found: &Disturbance) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
-    for (name, pauses) in [("host's CPU", &found.host), ("sender's CPU", &found.sender)] {
+    for (name, pauses) in [("CPU under test", &found.host), ("sender's CPU", &found.sender)] {
         if let Some(pauses) = pauses {
             facts.push((name, taken(pauses, found)));
         }
@@ -143,7 +143,7 @@ fn speed(finding: &Finding) -> Option<String> {
     }
     if let Some(turns) = speed.turns_per_s {
         said.push(format!(
-            "speed of the host's CPU: {:.3} million turns of a fixed loop per second",
+            "speed of the CPU under test: {:.3} million turns of a fixed loop per second",
             turns.value * 1e-6
         ));
     }
@@ -186,7 +186,7 @@ fn two_cliffs(speed: &Speed) -> Option<String> {
 pub fn pause_lengths(finding: &Finding) -> Vec<(&'static str, &[LengthBin])> {
     let Some(found) = &finding.disturbance else { return Vec::new() };
     [
-        ("host's CPU", &found.host),
+        ("CPU under test", &found.host),
         ("other tasks", &found.other_tasks),
         ("sender's CPU", &found.sender),
         ("sender delayed", &found.sender_stalls),

@@ -68,7 +68,7 @@ mod disturbed {
         let facts = disturbance(&finding);
         let of =
             |name: &str| facts.iter().find(|(own, _)| *own == name).map(|(_, fact)| fact.clone()).unwrap_or_default();
-        let host = of("host's CPU");
+        let host = of("CPU under test");
         for words in ["away 3 times for more than 250us in 10 s", "p50 1", "longest 4", "steal clock says 0.2"] {
             assert!(host.contains(words), "{words}: {host}");
         }

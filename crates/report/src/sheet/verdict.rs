@@ -53,11 +53,11 @@ fn why_no_cliff(finding: &Finding) -> Option<&str> {
 /// Confidence of an interval or bound from several searches. If there are too few searches for a confidence, their
 /// number.
 pub(super) fn certainty(confidence: f64, searches: usize) -> String {
-    match (confidence > 0.0, searches) {
-        (true, _) => format!("{} confidence", format::share_short(confidence)),
-        (false, 1) => without_confidence(1),
-        (false, several) => format!("{}, without a confidence", without_confidence(several)),
+    if confidence > 0.0 {
+        return format!("{} confidence", format::share_short(confidence));
     }
+    let text = without_confidence(searches);
+    if searches > 1 { text + ", without a confidence" } else { text }
 }
 
 /// A warning for values that are computed from a doubtful run. `None` if there is no doubt. `of`: name of the run, such

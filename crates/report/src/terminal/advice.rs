@@ -106,7 +106,7 @@ fn begun<'a>(
     // A calibration has no pauses from outside in it.
     if costs.is_some() {
         let meaning = format!(
-            "Latencies are computed, with times that vary as {} (`netcliff simulate` takes them as the run measured them), and \
+            "Latencies are computed, with times that vary as {} (`netcliff simulate` takes the variation that a `find` measured), and \
              leave out pauses of the CPU from outside (hypervisor, other programs). Use them to rank settings, not as forecasts.",
             first.host.service
         );
@@ -129,7 +129,7 @@ fn front(page: &mut Page, advice: &Advice, most: usize) {
         count if count < all.len() => format!(", {count} OF {} SHOWN", all.len()),
         _ => String::new(),
     };
-    page.heading(&format!("BEST TRADE-OFFS OF LATENCY, LOSS AND CPU LEFT (PARETO FRONT){of}"));
+    page.heading(&format!("BEST TRADE-OFFS OF LATENCY, LOSS AND IDLE CPU (PARETO FRONT){of}"));
     head(page);
     rows(page, advice, shown);
     legend(page, advice, shown);

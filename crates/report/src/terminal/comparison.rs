@@ -119,7 +119,7 @@ fn untested(comparison: &Comparison) -> String {
             .to_owned()
     };
     let intervals = if has_intervals(comparison) || comparison.rows.iter().any(|row| own_intervals(row).is_some()) {
-        " Intervals cover errors within each run (computed: of costs, not the model), no changes of the host."
+        " Intervals cover errors within each run (of computed figures: errors of the costs, not of the model), not changes of the host."
     } else {
         ""
     };
@@ -278,7 +278,7 @@ fn hidden_rows(comparison: &Comparison, shown: &[&Row]) -> Option<String> {
     if !comparison.is_tested() {
         return match hidden(&|_| true) {
             0 => None,
-            more => Some(format!("{more} more figures with smaller changes")),
+            more => Some(format!("{} more, with smaller changes", format::counted(more as u64, "figure"))),
         };
     }
     let parts = [
@@ -488,13 +488,17 @@ pub fn by_size(comparison: &Comparison) -> Vec<&Change> {
     changes
 }
 
-/// What the other differences that a page has no room for are.
-fn hidden_changes(hidden: &[&Change]) -> String {
-    let costs = hidden.iter().filter(|change| change.change.is_some()).count();
+/// What the other differences are that a page has no room for.
+fn hidden_changes(shown: &[&Change], hidden: &[&Change]) -> String {
+    let is_cost = |change: &&&Change| change.change.is_some();
+    let costs = hidden.iter().filter(is_cost).count();
     let costs_named = format::counted(costs as u64, "cost");
     match (hidden.len() - costs, costs) {
         (settings, 0) => format!("and {} more", format::counted(settings as u64, "setting")),
-        (0, _) => format!("and {costs_named} more, with smaller changes"),
+        (0, _) if shown.iter().any(|change| is_cost(&change)) => {
+            format!("and {costs_named} more, with smaller changes")
+        }
+        (0, _) => format!("and {costs_named}"),
         (settings, _) => format!("and {} and {costs_named} more", format::counted(settings as u64, "setting")),
     }
 }
@@ -508,7 +512,7 @@ fn changed(page: &mut Page, comparison: &Comparison, most: Most) {
     let (shown, hidden) = changes.split_at(changes.len().min(most.changes));
     shown.iter().for_each(|change| page.item("- ", &changed_line(change)));
     if !hidden.is_empty() {
-        page.item("- ", &format!("{}: {}", hidden_changes(hidden), most.rest));
+        page.item("- ", &format!("{}: {}", hidden_changes(shown, hidden), most.rest));
     }
     if comparison.costs_differ() {
         page.paragraph(

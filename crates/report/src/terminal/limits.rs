@@ -68,7 +68,7 @@ fn begun(roofline: &Roofline, drawing: &Drawing, style: Style) -> Page {
 /// Meaning of the columns, the number of times that a byte crosses memory, and the CPU time of a frame, all without
 /// offloads.
 fn legend(roofline: &Roofline, drawing: &Drawing) -> String {
-    let mut parts = vec!["packets: a second; frame bits: of whole frames, without preamble and gap".to_owned()];
+    let mut parts = vec!["packets: packets a second; frame bits: of whole frames, without preamble and gap".to_owned()];
     let Some(row) = roofline.rows.iter().find(|row| row.offloads.is_empty()) else { return parts.join("; ") };
     let seconds = |part: &str| row.bounds_pps.get(part).map(|pps| 1.0 / pps);
     if let Some((frame_s, bytes_per_s)) = seconds("memory").zip(roofline.memory_bytes_per_s) {

@@ -433,12 +433,14 @@ fn responses(page: &mut Page, finding: &ServiceFinding) {
     }
     table(page, "RESPONSE TIMES (WITHOUT PAUSES; MEDIANS OF THE TRIALS)", &rows);
     if let Some((rate_rps, ratio)) = far_off {
-        let note = format!(
-            "At {} the measured p99 is {} times the predicted one. Near the capacity a small error of a request's CPU time changes the queue \
-             much: use the measured times there.",
-            rate(rate_rps),
-            format::significant(ratio)
-        );
+        let capacity_rps = finding.predicted.as_ref().map_or(f64::INFINITY, |predicted| predicted.capacity_rps.value);
+        let why = match rate_rps > 0.9 * capacity_rps {
+            true => " So near the capacity a small error of a request's CPU time changes the queue much.",
+            false => "",
+        };
+        let (load, ratio) = (rate(rate_rps), format::significant(ratio));
+        let note =
+            format!("At {load} the measured p99 is {ratio} times the predicted one: use the measured times.{why}");
         page.paragraph(2, Tone::Faint, &note);
     }
 }

@@ -48,15 +48,14 @@ fn capacity(known: &Known<'_>, port: &Port, before: &BTreeMap<u32, f64>, after: 
     let name = &port.nic.name;
     if kpps_before.value == kpps_after.value {
         return format!(
-            "no change of capacity: {} {} on the packets of {name} before and after, at most {kpps_after:.0} kpps; what shared \
-             caches and the distance to the device change is not known",
-            cpus(after),
-            if after.len() == 1 { "works" } else { "work" }
+            "no change of capacity: {} for the packets of {name} after the change, at most {kpps_after:.0} kpps before and after; \
+             what shared caches and the distance to the device change is not known",
+            cpus(after)
         );
     }
     format!(
-        "{} -> {} work on the packets of {name}, at most {kpps_before:.0} -> {kpps_after:.0} kpps",
-        before.len(),
+        "{} -> {} for the packets of {name}, at most {kpps_before:.0} -> {kpps_after:.0} kpps",
+        cpus(before),
         cpus(after)
     )
 }

@@ -168,8 +168,8 @@ pub(super) fn effect(known: &Known<'_>, step: &Step) -> Option<String> {
     let run = known.run;
     let share = if change.overload { OVERLOAD_SHARE } else { LOAD_SHARE };
     Some(format!(
-        "at {:.0} kpps ({share} of what the CPU serves without interrupts), {} ({how}; costs of {run}, ranges from their \
-         intervals, which move both sides alike)",
+        "at {:.0} kpps ({share} of what the CPU serves without interrupts), {} ({how}; costs of {run}; the ranges come \
+         from their intervals, which change both values alike)",
         pps / 1e3,
         parts.join(", ")
     ))

@@ -142,7 +142,7 @@ fn steering() {
             step(file("tx-0/xps_cpus"), "0", "1"),
         ],
     );
-    assert!(told[0].starts_with("1 -> 2 CPUs work on"), "{told:?}");
+    assert!(told[0].starts_with("1 CPU -> 2 CPUs for the packets"), "{told:?}");
     // The handler plus the interrupt's overhead: 3.73 + 3 us.
     near(numbers(&told[0], "idle waits")[0], 6.7, 0.01);
     let flow = numbers(&told[1], "at most");

@@ -280,7 +280,7 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
     text += &format!("    interrupts: {}\n    polling:    {}\n", forecast.interrupt, forecast.poll);
     if let Some(scheme) = &forecast.measured_scheme {
         text += &format!(
-            "    {} measured with {scheme}; `netcliff simulate` takes this scheme, and times that vary as measured: its latencies differ\n",
+            "    {} measured with {scheme}, which `netcliff simulate` takes: its latencies differ\n",
             forecast.costs
         );
     }

@@ -124,6 +124,7 @@ fn say_where(args: &TryArgs, plan: &Plan) {
 /// The NICs that the plan sets, if the measurement may not pass them: without a second host.
 fn devices(args: &TryArgs, plan: &Plan) -> Option<String> {
     let mut devices: Vec<&str> = plan.steps.iter().filter_map(|step| step.setting.interface()).collect();
+    devices.sort_unstable();
     devices.dedup();
     (!devices.is_empty() && !args.far.is_asked()).then(|| devices.join(", "))
 }

@@ -102,8 +102,8 @@ fn unknown_limit(report: &StreamReport, row: &StreamRow) -> String {
     };
     let full = format::share_short(BUSY);
     format!(
-        "The limit is unknown. No thread or CPU was busy for more than {full} of the time (sender's threads {sender} of a CPU, receiver's \
-         {receiver}{busiest}), and no buffer or window that was checked was full{hint}"
+        "The limit is unknown. No CPU and, on average, no end's threads that were checked were busy for more than {full} of the time (sender's \
+         threads {sender} of a CPU, receiver's {receiver}{busiest}), and no buffer or window that was checked was full{hint}"
     )
 }
 
@@ -186,7 +186,8 @@ fn one(page: &mut Page, row: &StreamRow) {
             &format!("{} sent, {} reordered, {} lost ({loss}){at}", counts.sent, counts.reordered, counts.lost),
         );
     }
-    let of = if row.samples.len() > 1 { "; means of the repeats; goodput: over the repeats" } else { "" };
+    let of =
+        if row.samples.len() > 1 { "; means of the repeats, except goodput" } else { "" };
     let counts = if row.datagrams.is_some() { "; datagrams: all that were sent, also in warm-ups" } else { "" };
     page.paragraph(2, Tone::Faint, &format!("{OF_THREADS}{of}{counts}"));
 }
