@@ -95,7 +95,7 @@ fn limits_takes_the_interrupts_that_a_find_measured() {
     assert!(json["rows"][0]["highest"].is_null() && json["highest_by"].is_null(), "{json}");
     let text = limits(&[]);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.starts_with("At most ") && words.contains("measured cliff: 150kpps (148kpps to 152kpps"), "{text}");
+    assert!(text.starts_with("About ") && words.contains("measured cliff: 150kpps (148kpps to 152kpps"), "{text}");
     assert!(words.contains("8.0 packets an interrupt as measured near its cliff"), "{text}");
     let (home, db) = self::home(&find(11));
     let args = ["limits", "--host", "find:1", "--sizes", "64B"];

@@ -186,8 +186,7 @@ fn one(page: &mut Page, row: &StreamRow) {
             &format!("{} sent, {} reordered, {} lost ({loss}){at}", counts.sent, counts.reordered, counts.lost),
         );
     }
-    let of =
-        if row.samples.len() > 1 { "; means of the repeats, except goodput" } else { "" };
+    let of = if row.samples.len() > 1 { "; means of the repeats, except goodput" } else { "" };
     let counts = if row.datagrams.is_some() { "; datagrams: all that were sent, also in warm-ups" } else { "" };
     page.paragraph(2, Tone::Faint, &format!("{OF_THREADS}{of}{counts}"));
 }
