@@ -221,8 +221,13 @@ impl Reading {
         }
     }
 
-    /// Counts by place that are in no detail; all counts if no other properties were requested.
+    /// Counts by place that are in no detail; all counts if no other properties were requested. The two tables are read
+    /// one after the other: if the table of details was not full, a difference is of drops in between, which are in the
+    /// details of one reading.
     fn without_details(&self) -> BTreeMap<Site, Tally> {
+        if !self.details.is_empty() && self.full_details == 0 {
+            return BTreeMap::new();
+        }
         let mut left = self.sites.clone();
         for (key, tally) in &self.details {
             if let Some(site) = left.get_mut(&key.site) {

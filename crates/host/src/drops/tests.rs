@@ -56,6 +56,41 @@ fn a_reading_grows_to_a_later_one() {
     assert!(reading(10, 10).until(&reading(10, 10)).sites.is_empty());
 }
 
+/// The tables of places and of details are read one after the other. Drops that come in between are in the details of one
+/// reading, and count once.
+#[test]
+fn drops_between_the_two_tables_count_once() {
+    let site = Site { location: 1, reason: 2 };
+    let key = super::Key {
+        site,
+        flow: ([0; 8], 0, 0, 0, 0),
+        process: 7,
+        stack: -1,
+        name: [0; 16],
+        owner: super::Owner::default(),
+    };
+    let tally = |drops: u64| Tally { drops, packets: drops, bytes: 60 * drops };
+    let reading = |sites: u64, details: u64, full_details: u64| Reading {
+        at: std::time::Instant::now(),
+        forgotten: 0,
+        seen: sites,
+        looked_at: sites,
+        full_places: 0,
+        full_details,
+        full_stacks: 0,
+        in_first: 0,
+        nested: 0,
+        timed: 0,
+        timed_ns: 0,
+        sites: BTreeMap::from([(site, tally(sites))]),
+        details: BTreeMap::from([(key.clone(), tally(details))]),
+    };
+    assert!(reading(100, 97, 0).without_details().is_empty());
+    assert_eq!(reading(100, 60, 40).without_details()[&site], tally(40), "the table of details was full");
+    let of_places = Reading { details: BTreeMap::new(), ..reading(100, 97, 0) };
+    assert_eq!(of_places.without_details()[&site], tally(100), "details were not requested");
+}
+
 #[test]
 fn reasons_have_one_rule_each_and_the_rules_their_source() {
     let mut reasons = BTreeSet::new();
