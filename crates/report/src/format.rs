@@ -300,15 +300,17 @@ pub fn figure(figure: &Figure, unit: Unit) -> String {
     format!("{} ({ends}{of_ends})", value(figure, unit))
 }
 
+/// The confidence of an interval: `95 % confidence`. `None` if it is unknown (0).
+pub fn confidence(confidence: f64) -> Option<String> {
+    (confidence > 0.0).then(|| format!("{} confidence", share_short(confidence)))
+}
+
 /// A figure with its interval and the confidence of the interval: `412 kpps (403-421, 95 % confidence)`. A figure
 /// without an interval says so.
 pub fn with_confidence(figure: &Figure, unit: Unit) -> String {
     let text = self::figure(figure, unit);
     let Some(ends) = figure.interval else { return format!("{text} (no interval)") };
-    let sure = match ends.confidence > 0.0 {
-        true => format!("{} confidence", share_short(ends.confidence)),
-        false => "confidence unknown".to_owned(),
-    };
+    let sure = confidence(ends.confidence).unwrap_or_else(|| "confidence unknown".to_owned());
     match text.strip_suffix(')') {
         Some(open) => format!("{open}, {sure})"),
         None => text,

@@ -366,12 +366,12 @@ fn against(suggestion: &Suggestion) -> Option<String> {
     let over = without
         .filter(|pps| pps.is_finite())
         .map_or("the simulated cliff".to_owned(), |pps| format!("the {} simulated", format::quantity(pps, Unit::Pps)));
-    Some(format!("{} over {over} without it", with_ends(&gain, &confidence_of(&gain))))
+    Some(format!("{} over {over} without it", with_ends(&gain)))
 }
 
 /// The cliffs with and without a suggestion that was measured, and their ratio.
 fn measured(tried: &Tried) -> String {
-    let gain = with_ends(&tried.gain, &confidence_of(&tried.gain));
+    let gain = with_ends(&tried.gain);
     let [without, with] = [&tried.without_pps, &tried.with_pps].map(|cliff| format::value(cliff, Unit::Pps));
     format!(
         "Median cliff, measured alternately in {} rounds: {without} without it, {with} with it, a change of {gain}",
@@ -379,16 +379,12 @@ fn measured(tried: &Tried) -> String {
     )
 }
 
-/// The confidence of a figure's interval: `, 95 % confidence`. Empty without an interval or a confidence.
-fn confidence_of(figure: &Figure) -> String {
-    let ends = figure.interval.filter(|ends| ends.confidence > 0.0);
-    ends.map_or(String::new(), |ends| format!(", {} confidence", format::share_short(ends.confidence)))
-}
-
-/// A gain with the ends of its interval, if it has one, followed by the text `of_ends`.
-fn with_ends(gain: &Figure, of_ends: &str) -> String {
+/// A gain with the ends of its interval and their confidence, if it has them: `+12 % (10 to 14, 95 % confidence)`.
+fn with_ends(gain: &Figure) -> String {
+    let confidence = gain.interval.and_then(|ends| format::confidence(ends.confidence));
+    let sure = confidence.map_or(String::new(), |confidence| format!(", {confidence}"));
     let ends = format::interval(gain, Unit::Share, " to ");
-    let ends = ends.map_or(String::new(), |ends| format!(" ({ends}{of_ends})"));
+    let ends = ends.map_or(String::new(), |ends| format!(" ({ends}{sure})"));
     format!("{}{ends}", format::signed(gain.value, Unit::Share))
 }
 

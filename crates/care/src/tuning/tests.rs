@@ -35,23 +35,23 @@ fn plan(old: &str, new: &str) -> Plan {
 fn effects_of_a_longer_delay() {
     let mut plan = plan("0", "100");
     effects(&mut plan, &Inspection::default(), &found());
-    let told = plan.steps[0].proposal.effect.clone().unwrap();
-    assert!(told.contains("find run 3") && told.contains(" to "), "{told}");
-    let numbers: Vec<f64> = told.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
+    let shown = plan.steps[0].proposal.effect.clone().unwrap();
+    assert!(shown.contains("find run 3") && shown.contains(" to "), "{shown}");
+    let numbers: Vec<f64> = shown.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
     // The numbers in the text: kpps, its share, the latency before (with low and high) and after (with low and high), then the CPU
     // before and after.
-    let [_, _, wait, wait_low, ..] = numbers[..] else { panic!("{told}") };
-    assert!(wait_low < wait, "{told}");
-    let sides: Vec<&str> = told.split("->").collect();
+    let [_, _, wait, wait_low, ..] = numbers[..] else { panic!("{shown}") };
+    assert!(wait_low < wait, "{shown}");
+    let sides: Vec<&str> = shown.split("->").collect();
     let first = |text: &str| text.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();
-    assert!(first(sides[1]) > wait, "{told}");
+    assert!(first(sides[1]) > wait, "{shown}");
     let adaptive = plan.steps[1].proposal.effect.clone().unwrap();
     assert!(adaptive.starts_with("not predicted"), "neither engine knows it: {adaptive}");
 }
 
 /// Returns the first number after a figure's name, before and after the step.
-fn sides(told: &str, name: &str) -> (f64, f64) {
-    let text = told.split(name).nth(1).unwrap_or_else(|| panic!("{name} is not in {told}"));
+fn sides(shown: &str, name: &str) -> (f64, f64) {
+    let text = shown.split(name).nth(1).unwrap_or_else(|| panic!("{name} is not in {shown}"));
     let first = |text: &str| text.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();
     let (before, after) = text.split_once("->").unwrap();
     (first(before), first(after))
@@ -70,17 +70,17 @@ fn effects_that_are_simulated() {
     ];
     let mut plan = Plan { objective: Objective::Cpu, machine: Default::default(), steps, notes: Vec::new() };
     effects(&mut plan, &Inspection::default(), &found());
-    let told: Vec<String> = plan.steps.iter().map(|step| step.proposal.effect.clone().unwrap()).collect();
+    let shown: Vec<String> = plan.steps.iter().map(|step| step.proposal.effect.clone().unwrap()).collect();
     // A timer instead of one interrupt per packet: longer waits, more CPU idle. Both steps report the effect of the
     // pair.
-    assert_eq!(told[0], told[1]);
-    let (before, after) = sides(&told[0], "mean latency");
-    assert!(after > before && told[0].contains("simulated"), "{told:#?}");
-    let (before, after) = sides(&told[0], "CPU idle");
-    assert!(after > before, "{told:#?}");
-    assert!(told[2].contains("delivered"), "{told:#?}");
-    assert!(told[3].contains("mean latency"), "{told:#?}");
-    assert!(told[4].starts_with("not predicted"), "{told:#?}");
+    assert_eq!(shown[0], shown[1]);
+    let (before, after) = sides(&shown[0], "mean latency");
+    assert!(after > before && shown[0].contains("simulated"), "{shown:#?}");
+    let (before, after) = sides(&shown[0], "CPU idle");
+    assert!(after > before, "{shown:#?}");
+    assert!(shown[2].contains("delivered"), "{shown:#?}");
+    assert!(shown[3].contains("mean latency"), "{shown:#?}");
+    assert!(shown[4].starts_with("not predicted"), "{shown:#?}");
     // One step of the pair alone has no effect.
     plan.steps.truncate(1);
     plan.steps[0].proposal.effect = None;
@@ -104,16 +104,16 @@ fn effects_of_dealing_anew() {
     };
     let table = || Setting::RssTable { interface: "eth0".into() };
     let channels = |key: &str| Setting::Ethtool { interface: "eth0".into(), group: Group::Channels, key: key.into() };
-    let full_kpps = |told: &str| -> Vec<f64> {
-        let tail = told.split("full at ").nth(1).unwrap();
+    let full_kpps = |shown: &str| -> Vec<f64> {
+        let tail = shown.split("full at ").nth(1).unwrap();
         tail.split([' ', '(', ')']).filter_map(|word| word.parse().ok()).collect()
     };
-    let told = steps(table(), "0,0,0,0", "0,1,0,1");
-    assert!(told.contains("100.0 % of the packets -> 50.0 %"), "{told}");
-    let [before, low, high, after, ..] = full_kpps(&told)[..] else { panic!("{told}") };
-    assert!((after / before - 2.0).abs() < 0.02 && low < before && before < high, "{told}");
-    let told = steps(channels("combined"), "1", "4");
-    assert!(told.contains("100.0 % of the packets -> 25.0 %"), "{told}");
+    let shown = steps(table(), "0,0,0,0", "0,1,0,1");
+    assert!(shown.contains("100.0 % of the packets -> 50.0 %"), "{shown}");
+    let [before, low, high, after, ..] = full_kpps(&shown)[..] else { panic!("{shown}") };
+    assert!((after / before - 2.0).abs() < 0.02 && low < before && before < high, "{shown}");
+    let shown = steps(channels("combined"), "1", "4");
+    assert!(shown.contains("100.0 % of the packets -> 25.0 %"), "{shown}");
     for (setting, old, new) in [(table(), "0,1", "default"), (channels("tx"), "1", "4"), (channels("rx"), "0", "4")] {
         assert!(steps(setting, old, new).contains("not predicted"), "{old} -> {new}");
     }

@@ -144,8 +144,8 @@ fn a_simulation_says_which_precision_it_did_not_reach() {
     assert_eq!([&figures[0]["figure"], &figures[1]["figure"]], ["throughput_pps", "latency_p99_s"]);
     let p99 = &record["outcome"]["latency_s"]["p99"];
     let half = (p99["high"].as_f64().unwrap() - p99["low"].as_f64().unwrap()) / 2.0;
-    let told = figures[1]["half_width"].as_f64().unwrap();
-    assert!((told / (half / p99["value"].as_f64().unwrap()) - 1.0).abs() < 1e-9 && told > 0.01, "{precision}");
+    let printed = figures[1]["half_width"].as_f64().unwrap();
+    assert!((printed / (half / p99["value"].as_f64().unwrap()) - 1.0).abs() < 1e-9 && printed > 0.01, "{precision}");
     let notes = record["outcome"]["notes"].to_string();
     assert!(notes.contains("not reached") && notes.contains("99th percentile of latency ±"), "{notes}");
 }
@@ -334,13 +334,13 @@ fn predict_tells_calibrated_times_in_four_digits() {
     for more in [vec!["--set", "socket_buffer=16"], paper.into_iter().chain(warm).collect()] {
         let args: Vec<&str> = common.into_iter().chain(set.clone()).chain(more).collect();
         let run = home.netcliff(&args).assert().success().get_output().clone();
-        let told = [run.stdout, run.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        let printed = [run.stdout, run.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
         let is_long = |word: &&str| {
             let (number, unit) = word.split_at(word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0));
             unit.starts_with(['n', 'u', 'm', 's']) && number.chars().filter(char::is_ascii_digit).count() > 4
         };
-        assert_eq!(told.split([' ', '(', ')']).find(is_long), None, "{told}");
-        assert!(told.contains("150ns") || told.contains("1.235us a packet"), "{told}");
+        assert_eq!(printed.split([' ', '(', ')']).find(is_long), None, "{printed}");
+        assert!(printed.contains("150ns") || printed.contains("1.235us a packet"), "{printed}");
     }
     let json = home.stdout([&common[..], &["--set", "cold_protocol=150.2916749280791ns", "--json"]].concat());
     assert!(json.contains("\"cold_protocol\":\"150.2916749280791ns\""), "{json}");

@@ -26,9 +26,9 @@ fn an_address_is_named_by_the_function_it_is_in() {
     assert!(hidden.limit().is_some_and(|limit| limit.contains("kptr_restrict")));
 }
 
-#[test]
-fn a_reading_grows_to_a_later_one() {
-    let reading = |drops: u64, seen: u64| Reading {
+/// `drops` examined drops of one place and reason, of `seen` in all.
+fn reading(drops: u64, seen: u64) -> Reading {
+    Reading {
         at: std::time::Instant::now(),
         forgotten: 0,
         seen,
@@ -42,7 +42,11 @@ fn a_reading_grows_to_a_later_one() {
         timed_ns: 0,
         sites: BTreeMap::from([(Site { location: 1, reason: 2 }, Tally { drops, packets: drops, bytes: 60 * drops })]),
         details: BTreeMap::new(),
-    };
+    }
+}
+
+#[test]
+fn a_reading_grows_to_a_later_one() {
     let grown = reading(10, 10).until(&reading(30, 110));
     assert_eq!(grown.sites[&Site { location: 1, reason: 2 }], Tally { drops: 20, packets: 20, bytes: 1200 });
     assert_eq!(grown.factor(), 5.0);
@@ -70,25 +74,14 @@ fn drops_between_the_two_tables_count_once() {
         owner: super::Owner::default(),
     };
     let tally = |drops: u64| Tally { drops, packets: drops, bytes: 60 * drops };
-    let reading = |sites: u64, details: u64, full_details: u64| Reading {
-        at: std::time::Instant::now(),
-        forgotten: 0,
-        seen: sites,
-        looked_at: sites,
-        full_places: 0,
+    let with_details = |details: u64, full_details: u64| Reading {
         full_details,
-        full_stacks: 0,
-        in_first: 0,
-        nested: 0,
-        timed: 0,
-        timed_ns: 0,
-        sites: BTreeMap::from([(site, tally(sites))]),
         details: BTreeMap::from([(key.clone(), tally(details))]),
+        ..reading(100, 100)
     };
-    assert!(reading(100, 97, 0).without_details().is_empty());
-    assert_eq!(reading(100, 60, 40).without_details()[&site], tally(40), "the table of details was full");
-    let of_places = Reading { details: BTreeMap::new(), ..reading(100, 97, 0) };
-    assert_eq!(of_places.without_details()[&site], tally(100), "details were not requested");
+    assert!(with_details(97, 0).without_details().is_empty());
+    assert_eq!(with_details(60, 40).without_details()[&site], tally(40), "the table of details was full");
+    assert_eq!(reading(100, 100).without_details()[&site], tally(100), "details were not requested");
 }
 
 #[test]

@@ -53,8 +53,8 @@ fn why_no_cliff(finding: &Finding) -> Option<&str> {
 /// Confidence of an interval or bound from several searches. If there are too few searches for a confidence, their
 /// number.
 pub(super) fn certainty(confidence: f64, searches: usize) -> String {
-    if confidence > 0.0 {
-        return format!("{} confidence", format::share_short(confidence));
+    if let Some(known) = format::confidence(confidence) {
+        return known;
     }
     let text = without_confidence(searches);
     if searches > 1 { text + ", without a confidence" } else { text }

@@ -490,12 +490,12 @@ pub fn by_size(comparison: &Comparison) -> Vec<&Change> {
 
 /// What the other differences are that a page has no room for.
 fn hidden_changes(shown: &[&Change], hidden: &[&Change]) -> String {
-    let is_cost = |change: &&&Change| change.change.is_some();
-    let costs = hidden.iter().filter(is_cost).count();
+    let of_costs = |changes: &[&Change]| changes.iter().filter(|change| change.change.is_some()).count();
+    let costs = of_costs(hidden);
     let costs_named = format::counted(costs as u64, "cost");
     match (hidden.len() - costs, costs) {
         (settings, 0) => format!("and {} more", format::counted(settings as u64, "setting")),
-        (0, _) if shown.iter().any(|change| is_cost(&change)) => {
+        (0, _) if of_costs(shown) > 0 => {
             format!("and {costs_named} more, with smaller changes")
         }
         (0, _) => format!("and {costs_named}"),

@@ -64,7 +64,7 @@ fn feature(key: &str) -> Setting {
 }
 
 /// The text reported for each step.
-fn told(host: &Inspection, steps: Vec<Step>) -> Vec<String> {
+fn shown(host: &Inspection, steps: Vec<Step>) -> Vec<String> {
     let mut plan = Plan { objective: Objective::Throughput, machine: Default::default(), steps, notes: Vec::new() };
     effects(&mut plan, host, &found());
     plan.steps.into_iter().map(|step| step.proposal.effect.unwrap()).collect()
@@ -85,7 +85,7 @@ fn ring_losses(slots: &[u64], delay_us: u32) -> Vec<f64> {
     host.ports[0].nic.coalesce.insert("rx-usecs".into(), delay_us);
     let setting = Setting::Ethtool { interface: "eth0".into(), group: Group::Rings, key: "rx".into() };
     let steps = slots.iter().map(|new| step(setting.clone(), "1", &new.to_string())).collect();
-    told(&host, steps).iter().map(|told| numbers(told.split("->").nth(1).unwrap(), "")[0]).collect()
+    shown(&host, steps).iter().map(|shown| numbers(shown.split("->").nth(1).unwrap(), "")[0]).collect()
 }
 
 /// 20 us at 14.88 Mpps are a burst of 298 packets. A ring with n slots stores at most n of them, a ring for several
@@ -112,19 +112,19 @@ fn interrupts_spread() {
                 step(setting, "0-7", &(queue % cpus).to_string())
             })
             .collect();
-        let told = told(&host(8), steps);
-        assert!(told.iter().all(|one| *one == told[0]), "all interrupts together: {told:?}");
-        let after_kpps = match told[0].split_once("kpps").unwrap().0.split_once("->") {
-            None => numbers(&told[0], "at most")[0],
+        let shown = shown(&host(8), steps);
+        assert!(shown.iter().all(|one| *one == shown[0]), "all interrupts together: {shown:?}");
+        let after_kpps = match shown[0].split_once("kpps").unwrap().0.split_once("->") {
+            None => numbers(&shown[0], "at most")[0],
             Some(_) => {
-                let sides = numbers(&told[0], "at most");
+                let sides = numbers(&shown[0], "at most");
                 near(sides[0], one_kpps, 0.01);
                 sides[3]
             }
         };
         near(after_kpps, one_kpps * 8.0 / busiest_queues, 0.01);
-        assert!(after_kpps >= 0.99 * one_kpps && after_kpps <= 1.01 * f64::from(cpus) * one_kpps, "{told:?}");
-        assert!(told[0].contains("upper bound") && told[0].contains("even share"), "{told:?}");
+        assert!(after_kpps >= 0.99 * one_kpps && after_kpps <= 1.01 * f64::from(cpus) * one_kpps, "{shown:?}");
+        assert!(shown[0].contains("upper bound") && shown[0].contains("even share"), "{shown:?}");
     }
 }
 
@@ -133,7 +133,7 @@ fn interrupts_spread() {
 #[test]
 fn steering() {
     let file = |name: &str| Setting::file(format!("/sys/class/net/eth0/queues/{name}"));
-    let told = told(
+    let shown = shown(
         &host(1),
         vec![
             step(file("rx-0/rps_cpus"), "0", "0000000c"),
@@ -142,19 +142,19 @@ fn steering() {
             step(file("tx-0/xps_cpus"), "0", "1"),
         ],
     );
-    assert!(told[0].starts_with("1 CPU -> 2 CPUs for the packets"), "{told:?}");
+    assert!(shown[0].starts_with("1 CPU -> 2 CPUs for the packets"), "{shown:?}");
     // The handler plus the interrupt's overhead: 3.73 + 3 us.
-    near(numbers(&told[0], "idle waits")[0], 6.7, 0.01);
-    let flow = numbers(&told[1], "at most");
+    near(numbers(&shown[0], "idle waits")[0], 6.7, 0.01);
+    let flow = numbers(&shown[1], "at most");
     near(flow[0], 1e3 / (5.25 + 64.0 / 748.0), 0.01);
     near(flow[3], 1e3 / (5.25 + 64.0 / 748.0 + 2.0), 0.01);
-    assert_eq!(told[1], told[2]);
-    assert!(told[3].starts_with("not predicted: ") && told[3].contains("not sending"), "{told:?}");
+    assert_eq!(shown[1], shown[2]);
+    assert!(shown[3].starts_with("not predicted: ") && shown[3].contains("not sending"), "{shown:?}");
     let mut veth = host(1);
     veth.ports[0].queues.clear();
     veth.ports[0].irqs.clear();
-    let told = super::tests::told(&veth, vec![step(file("rx-0/rps_cpus"), "0", "3")]);
-    assert!(told[0].starts_with("2 CPUs work on the packets of eth0"), "{told:?}");
+    let shown = super::tests::shown(&veth, vec![step(file("rx-0/rps_cpus"), "0", "3")]);
+    assert!(shown[0].starts_with("2 CPUs work on the packets of eth0"), "{shown:?}");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn segments() {
     let (protocol_us, byte_us) = (5.25, 1.0 / 748.0);
     let mut host = host(1);
     host.ports[0].nic.features.insert("rx-checksum".into(), true);
-    let told = told(
+    let shown = shown(
         &host,
         vec![
             step(feature("rx-gro"), "off", "on"),
@@ -177,22 +177,22 @@ fn segments() {
         (protocol_us * packets + byte_us * passes * (mtu + 18.0)) * 1024.0 / (mtu - 52.0)
     };
     // At most 43 frames of 1518 bytes fit into 64 KiB.
-    let [before, _, _, after, low, high, ..] = numbers(&told[0], "full frames")[..] else { panic!("{told:?}") };
+    let [before, _, _, after, low, high, ..] = numbers(&shown[0], "full frames")[..] else { panic!("{shown:?}") };
     near(before, kib_us(1.0, 1.0, 1500.0), 1e-3);
     near(after, kib_us(0.25 + 0.75 / 43.0, 1.0, 1500.0), 1e-3);
     near(low, kib_us(0.9 / 43.0, 1.0, 1500.0), 2e-3);
     near(high, kib_us(1.1, 1.0, 1500.0), 1e-3);
-    let sides = numbers(&told[1], "full frames");
+    let sides = numbers(&shown[1], "full frames");
     near(sides[0] - sides[3], kib_us(0.0, 0.5, 1500.0), 0.01);
     // Ethernet, IPv4 and TCP headers, preamble and gap: 1448 of 1538 and 8948 of 9038 bytes.
-    let payload = numbers(&told[2], "at most");
+    let payload = numbers(&shown[2], "at most");
     near(payload[0], 94.1, 1e-3);
     near(payload[1], 99.0, 1e-3);
-    near(numbers(&told[2], "full frames")[3], kib_us(1.0, 1.0, 9000.0), 1e-3);
+    near(numbers(&shown[2], "full frames")[3], kib_us(1.0, 1.0, 9000.0), 1e-3);
     // 1 MiB / 1448 and 1 MiB / (43 x 1448), rounded up.
-    assert_eq!(numbers(&told[3], "sent:")[..2], [725.0, 17.0]);
-    near(numbers(&told[4], "the CPU")[0], 0.5 * byte_us * 1024.0, 1e-3);
-    assert!(told[5].starts_with("not predicted: "), "{told:?}");
+    assert_eq!(numbers(&shown[3], "sent:")[..2], [725.0, 17.0]);
+    near(numbers(&shown[4], "the CPU")[0], 0.5 * byte_us * 1024.0, 1e-3);
+    assert!(shown[5].starts_with("not predicted: "), "{shown:?}");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn sleep_and_speed() {
     host.host.cpu.policy_frequencies_hz.insert("policy0".into(), (800_000_000, 3_200_000_000));
     let disable = |cpu, state| Setting::file(format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/disable"));
     let governor = |policy| Setting::file(format!("/sys/devices/system/cpu/cpufreq/{policy}/scaling_governor"));
-    let told = told(
+    let shown = shown(
         &host,
         vec![
             step(disable(0, 2), "0", "1"),
@@ -214,25 +214,25 @@ fn sleep_and_speed() {
             step(governor("policy1"), "powersave", "performance"),
         ],
     );
-    assert!(told[0].contains("CPU 0 waits up to 133 -> 2 us"), "{told:?}");
-    assert!(told[1].contains("CPU 1 waits up to 890 -> 2 us"), "{told:?}");
-    assert_eq!(told[1], told[2], "both states of a CPU together");
-    let costs = numbers(&told[3], "of a packet");
+    assert!(shown[0].contains("CPU 0 waits up to 133 -> 2 us"), "{shown:?}");
+    assert!(shown[1].contains("CPU 1 waits up to 890 -> 2 us"), "{shown:?}");
+    assert_eq!(shown[1], shown[2], "both states of a CPU together");
+    let costs = numbers(&shown[3], "of a packet");
     near(costs[0], 4.0 * (5.25 + 64.0 / 748.0 + 2.0), 1e-3);
     near(costs[3], 5.25 + 64.0 / 748.0 + 2.0, 1e-3);
-    assert!(told[4].starts_with("not predicted: ") && told[4].contains("frequencies"), "{told:?}");
+    assert!(shown[4].starts_with("not predicted: ") && shown[4].contains("frequencies"), "{shown:?}");
 }
 
 /// Drops at a backlog come from bursts, whose length is unknown.
 #[test]
 fn backlogs_are_not_predicted() {
-    let told = told(&host(1), vec![step(Setting::sysctl("net.core.netdev_max_backlog"), "1000", "2000")]);
-    assert!(told[0].starts_with("not predicted: ") && told[0].contains("bursts"), "{told:?}");
+    let shown = shown(&host(1), vec![step(Setting::sysctl("net.core.netdev_max_backlog"), "1000", "2000")]);
+    assert!(shown[0].starts_with("not predicted: ") && shown[0].contains("bursts"), "{shown:?}");
 }
 
 #[test]
 fn windows() {
     let rmem = Setting::sysctl("net.ipv4.tcp_rmem");
-    let told = told(&host(1), vec![step(rmem, "4096 131072 2000000", "4096 131072 6000000")]);
-    assert!(told[0].contains("3.00 times"), "{told:?}");
+    let shown = shown(&host(1), vec![step(rmem, "4096 131072 2000000", "4096 131072 6000000")]);
+    assert!(shown[0].contains("3.00 times"), "{shown:?}");
 }
