@@ -120,7 +120,7 @@ END
 }
 
 # For manual tests, not a part of `all`: prints, for `tune adapt`, its two parts and the driver's own adaptation, interrupts/s
-# of eth0, the idle share of the CPU that they interrupt, and the one-way latency of 100 requests/s.
+# of eth0, the packets/s that arrive there, the idle share of the CPU that it interrupts, and the one-way latency of 100 requests/s.
 adapting() {
     apart || return 1
     NETCLIFF_STATE_DIR=/tmp/near-state netcliff agent --listen 10.9.0.1:9940 --key /tmp/key >/tmp/agent.log 2>&1 &
@@ -135,11 +135,12 @@ adapting() {
     kill $agent
 }
 
-# Prints the sum of eth0's interrupts since the start, and the idle ticks of CPU 1.
+# Prints the sum of eth0's interrupts since the start, its packets received, and CPU 1's ticks: idle, softirq and all.
 raised() {
     for irq in $(interrupts ' ' | awk '{ print $3 }'); do awk -v irq="$irq:" '$1 == irq { print $2 + $3 + $4 + $5 }' /proc/interrupts; done |
         awk '{ sum += $1 } END { printf "%d ", sum }'
-    awk '$1 == "cpu1" { print $5 }' /proc/stat
+    awk '{ printf "%d ", $1 }' /sys/class/net/eth0/statistics/rx_packets
+    awk '$1 == "cpu1" { print $5, $8, $2 + $3 + $4 + $5 + $6 + $7 + $8 + $9 }' /proc/stat
 }
 
 # adapting_once PPS METHOD: `interrupts` is rx-usecs=0, `driver` the driver's own adaptation (rx-usecs=3 of e1000e).
@@ -170,6 +171,7 @@ adapting_once() {
     wait $stream || cat /tmp/stream.log
     [ -z "$follower" ] || { wait $follower; tail -1 /tmp/adapt.log; }
     forth=$(tr ',{' '\n\n' </tmp/rr.json | grep -A8 '"forth"' | grep -m1 p50_s)
-    echo "$1 pps, $2: $before $after" | awk '{ printf "%s %s %s %d interrupts/s, idle %.2f, ", $1, $2, $3, ($6 - $4) / 2, ($7 - $5) / 200 }'
+    echo "$1 pps, $2: $before $after" | awk '{ all = $13 - $8
+        printf "%s %s %s %d interrupts/s, %d arrived/s, idle %.2f, softirq %.2f, ", $1, $2, $3, 100 * ($9 - $4) / all, 100 * ($10 - $5) / all, ($11 - $6) / all, ($12 - $7) / all }'
     echo "$forth"
 }

@@ -4,6 +4,11 @@
 //! both costs are fitted to the polls of a trial at half the measured throughput, as `find` calibrates, on a CPU that a
 //! loop of lowest priority keeps from halting. Polls of up to the kernel's weight drain a backlog of
 //! `netdev_max_backlog` frames. The prediction depends on the measured throughput only through the load of that trial.
+//!
+//! A CPU that tester and router share sends a batch of frames, and handles them in softirqs. Its softirq time is
+//! `frame x frames + softirq x softirqs`, from trials at a quarter and half of the measured throughput, whose batches
+//! differ. The tester's own time of a frame (system calls, reading) and the largest batch are those of the run that
+//! measures the sender's rate.
 
 use netcliff_core::{Arrivals, FrameSizes, Host, Scheme, Service, Traffic};
 use netcliff_host::cpu::{CpuSplit, PollCell, PollKind, PollTable};
@@ -72,25 +77,66 @@ impl Costs {
     }
 }
 
+/// Work of a CPU that tester and router share, per frame of a trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FrameShare {
+    /// Time in interrupts and softirqs (s).
+    pub softirq_s: f64,
+    /// NET_RX softirqs.
+    pub softirqs: f64,
+    /// Rest of the time (s): the tester's program, or waiting for the next frame to be due.
+    pub rest_s: f64,
+}
+
+impl FrameShare {
+    /// Computes the work from the CPU's split in a trial that sent `frames` in `sending_s`. `None` if the meter counts no
+    /// softirqs, or if no frames were sent.
+    pub fn of(split: &CpuSplit, frames: u64, sending_s: f64) -> Option<Self> {
+        let shares = &split.shares;
+        let all = [shares.interrupt, shares.protocol, shares.transmit, shares.softirq_other];
+        let softirq_s = all.into_iter().flatten().sum::<f64>() * split.elapsed_s;
+        let per_frame = |sum: f64| sum / frames as f64;
+        let softirqs = per_frame(split.counters.softirqs? as f64);
+        let rest_s = per_frame((sending_s - softirq_s).max(0.0));
+        (frames > 0).then_some(Self { softirq_s: per_frame(softirq_s), softirqs, rest_s })
+    }
+}
+
 /// Throughput of a router, predicted from the CPU time of a frame and of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Predicted {
     /// Load at which these times were measured (pps).
     pub load_pps: f64,
-    /// Time of a frame on the router's CPU (s).
+    /// Time of a frame on the router's CPU (s). If the tester has this CPU, too: its sending and reading included.
     pub frame_s: f64,
     /// Time of a poll on the router's CPU without its frames (s).
     pub poll_s: f64,
     /// Highest rate of the router's CPU (pps), reached if every poll takes `weight` frames: 1 / (`frame_s` + `poll_s` /
-    /// weight).
+    /// weight). If the tester has this CPU, too: with its largest batches.
     pub server_pps: f64,
-    /// Highest simulated load at which at most one frame in 10 000 is lost (pps); absent if the simulator found none.
+    /// Highest simulated load at which at most one frame in 10 000 is lost (pps); absent if the simulator found none, or
+    /// if the tester has the router's CPU, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_pps: Option<f64>,
 }
 
 impl Predicted {
+    /// Predicts the throughput of a CPU that tester and router share, from its work at a quarter and half of the
+    /// throughput and flat out. `poll_s` is the time of a softirq without its frames. `None` if that is not above 0, so
+    /// that noise exceeds the difference between the loads.
+    pub fn of_shared_cpu(load_pps: f64, quarter: FrameShare, half: FrameShare, flat_out: FrameShare) -> Option<Self> {
+        let poll_s = (quarter.softirq_s - half.softirq_s) / (quarter.softirqs - half.softirqs);
+        let frame_s = half.softirq_s - poll_s * half.softirqs + flat_out.rest_s;
+        (poll_s > 0.0 && frame_s > 0.0).then(|| Self {
+            load_pps,
+            frame_s,
+            poll_s,
+            server_pps: 1.0 / (frame_s + poll_s * flat_out.softirqs),
+            simulated_pps: None,
+        })
+    }
+
     /// Predicts the throughput from costs that were measured at a load (pps), with this kernel's scheme and backlog
     /// (frames).
     pub fn from_costs(costs: Costs, load_pps: f64, scheme: Scheme, backlog: u64) -> Self {
@@ -176,5 +222,19 @@ mod tests {
             let simulated = found.simulated_pps.expect("the simulator answers");
             assert!((simulated / found.server_pps - 1.0).abs() < 0.03, "{costs:?}: {found:?}");
         }
+    }
+
+    /// A softirq costs 3 us, a frame 1 us in softirqs and 0.2 us in the tester; three softirqs a batch of 6, 12 and 64.
+    #[test]
+    fn a_shared_cpu_has_the_time_of_softirqs_and_of_the_tester() {
+        let share = |batch: f64, rest_s| {
+            let softirqs = 3.0 / batch;
+            FrameShare { softirq_s: 1e-6 + 3e-6 * softirqs, softirqs, rest_s }
+        };
+        let of = |quarter, half| Predicted::of_shared_cpu(300e3, quarter, half, share(64.0, 0.2e-6));
+        let predicted = of(share(6.0, 9e-6), share(12.0, 4e-6)).unwrap();
+        assert!((predicted.server_pps * (1.2e-6 + 9e-6 / 64.0) - 1.0).abs() < 1e-9, "{predicted:?}");
+        assert!((predicted.poll_s / 3e-6 - 1.0).abs() < 1e-9 && predicted.simulated_pps.is_none(), "{predicted:?}");
+        assert_eq!(of(share(6.0, 0.0), share(6.0, 0.0)), None, "equal batches do not separate the costs");
     }
 }

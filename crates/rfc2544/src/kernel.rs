@@ -12,7 +12,7 @@ use crate::tester::stamps::Stamps;
 use netcliff_core::Scheme;
 use netcliff_core::ledger::TrialLedger;
 use netcliff_host::cpu::heartbeat::Heartbeat;
-use netcliff_host::cpu::{self, MeterSpec, Method, Preference};
+use netcliff_host::cpu::{self, CpuSplit, MeterSpec, Method, Preference};
 use netcliff_host::idle::Awake;
 use netcliff_host::inventory::{Inventory, Limitation};
 use netcliff_host::journal::{HostLock, JournalError, ReplayReport, StateDir};
@@ -28,7 +28,7 @@ use netcliff_packets::port::{SendBy, Sending};
 use netcliff_packets::thread::{Placement, Priority};
 
 use super::conduct::{Burst, Device, Measured};
-use super::cost::{Costs, Predicted};
+use super::cost::{Costs, FrameShare, Predicted};
 use super::instruments::Instruments;
 use super::settings::{FrameSize, Settings};
 use netcliff_trial::stand::{self, Stand};
@@ -147,6 +147,8 @@ pub struct Kernel {
     instruments: Instruments,
     scheme: Scheme,
     backlog: u64,
+    /// Where router and tester share a CPU: its work for a frame in the run that measures the sender's rate.
+    flat_out: Option<FrameShare>,
     stop: Arc<AtomicBool>,
     /// What an earlier, killed run left behind, and whether it was undone.
     pub replayed: ReplayReport,
@@ -226,6 +228,7 @@ impl Kernel {
             instruments,
             scheme,
             backlog,
+            flat_out: None,
             stop,
             replayed,
             limits,
@@ -328,6 +331,62 @@ impl Kernel {
         Ok(measured)
     }
 
+    /// The CPU of the router in a namespace, and whether the tester has it, too.
+    fn router_cpu(&self) -> Option<(u32, bool)> {
+        let router_cpu = self.bed.as_ref()?.options().router_cpu;
+        Some((router_cpu, router_cpu == self.tester_cpu))
+    }
+
+    /// Does `work` while a CPU is metered. The split is `None` without eBPF, which becomes a limit of the result.
+    fn metered<T>(
+        &mut self,
+        cpu: u32,
+        work: impl FnOnce(&mut Self) -> Result<T, DeviceError>,
+    ) -> Result<(T, Option<CpuSplit>), DeviceError> {
+        let spec = MeterSpec { cpus: vec![cpu as usize], watch: Vec::new() };
+        let marked = cpu::choose(Preference::Only(Method::Ebpf), &spec)
+            .and_then(|mut choice| choice.meter.mark().map(|()| choice.meter));
+        let done = work(self)?;
+        match marked.and_then(|mut meter| meter.read()) {
+            Ok(splits) => Ok((done, splits.into_iter().next())),
+            Err(error) => {
+                self.limit(format!("no prediction of the throughput: {error}"));
+                Ok((done, None))
+            }
+        }
+    }
+
+    /// Sends at a load (pps) for a time (s), and returns the work of the CPU that tester and router share.
+    fn shared_work(
+        &mut self,
+        load_pps: f64,
+        duration_s: f64,
+    ) -> Result<(TrialReport, Option<FrameShare>), DeviceError> {
+        let trial = WireTrial {
+            load_pps,
+            duration_s,
+            settle_s: self.settings.settle_s,
+            max_burst: MAX_BURST,
+            tagged_at_s: None,
+            burst: None,
+            most_lost: None,
+        };
+        let (report, split) = self.metered(self.tester_cpu, |kernel| kernel.run(trial))?;
+        let sent = report.directions.iter().map(|direction| direction.sent).sum();
+        let sending_s = report.directions.iter().map(|direction| direction.sending_s).fold(0.0, f64::max);
+        let share = split.and_then(|split| FrameShare::of(&split, sent, sending_s));
+        Ok((report, share))
+    }
+
+    /// Predicts the throughput of a CPU that tester and router share from its work at two loads below it.
+    fn predict_shared(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
+        let Some(flat_out) = self.flat_out else { return Ok(None) };
+        let load_pps = 0.5 * throughput_pps;
+        let (_, half) = self.shared_work(load_pps, COST_S)?;
+        let (_, quarter) = self.shared_work(0.5 * load_pps, COST_S)?;
+        Ok(half.zip(quarter).and_then(|(half, quarter)| Predicted::of_shared_cpu(load_pps, quarter, half, flat_out)))
+    }
+
     fn run(&mut self, trial: WireTrial) -> Result<TrialReport, DeviceError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(DeviceError::Stopped);
@@ -401,15 +460,23 @@ impl Device for Kernel {
     }
 
     fn sender_pps(&mut self) -> Result<f64, DeviceError> {
-        let report = self.run(WireTrial {
-            load_pps: most_pps(&self.settings),
-            duration_s: FLAT_OUT_S,
-            settle_s: self.settings.settle_s,
-            max_burst: MAX_BURST,
-            tagged_at_s: None,
-            burst: None,
-            most_lost: None,
-        })?;
+        let most_pps = most_pps(&self.settings);
+        let is_shared = self.router_cpu().is_some_and(|(_, is_shared)| is_shared);
+        let report = if is_shared {
+            let (report, share) = self.shared_work(most_pps, FLAT_OUT_S)?;
+            self.flat_out = share;
+            report
+        } else {
+            self.run(WireTrial {
+                load_pps: most_pps,
+                duration_s: FLAT_OUT_S,
+                settle_s: self.settings.settle_s,
+                max_burst: MAX_BURST,
+                tagged_at_s: None,
+                burst: None,
+                most_lost: None,
+            })?
+        };
         let rate = |one: &DirectionReport| reached_pps(one.sent, one.intended, one.sending_s, FLAT_OUT_S);
         Ok(report.directions.iter().map(rate).fold(f64::INFINITY, f64::min))
     }
@@ -463,30 +530,15 @@ impl Device for Kernel {
         if self.settings.pcap.is_some() {
             return Ok(None);
         }
-        let router_cpu = self.bed.as_ref().map(|bed| bed.options().router_cpu);
-        // On a CPU that also sends and receives, polls cannot be attributed to the router.
-        let Some(router_cpu) = router_cpu.filter(|cpu| *cpu != self.tester_cpu) else { return Ok(None) };
-        let spec = MeterSpec { cpus: vec![router_cpu as usize], watch: Vec::new() };
+        let Some((router_cpu, is_shared)) = self.router_cpu() else { return Ok(None) };
+        if is_shared {
+            return self.predict_shared(throughput_pps);
+        }
         let load_pps = 0.5 * throughput_pps;
         // At the throughput to be predicted the CPU never halts. A wake-up from a halt makes the polls after it longer.
         let _awake = Awake::hold(router_cpu, Heartbeat::plain());
-        let mut answer = None;
-        let metered = cpu::choose(Preference::Only(Method::Ebpf), &spec).and_then(|mut choice| {
-            choice.meter.mark()?;
-            answer = Some(self.cost_trial(load_pps));
-            choice.meter.read()
-        });
-        if let Some(trial) = answer {
-            trial?;
-        }
-        let splits = match metered {
-            Ok(splits) => splits,
-            Err(error) => {
-                self.limit(format!("no prediction of the throughput: {error}"));
-                return Ok(None);
-            }
-        };
-        let costs = splits.first().and_then(Costs::of);
+        let (_, split) = self.metered(router_cpu, |kernel| kernel.cost_trial(load_pps))?;
+        let costs = split.as_ref().and_then(Costs::of);
         Ok(costs.map(|costs| Predicted::from_costs(costs, load_pps, self.scheme.clone(), self.backlog)))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use netcliff_core::experiment::Forwarding;
-use netcliff_core::{Figure, Fingerprint, Provenance, units};
+use netcliff_core::{Fingerprint, Provenance, units};
 use netcliff_host::inventory::tells_load;
 
 use super::report::{ForwardingReport, ForwardingRow, ForwardingSample, SetUpReport};
@@ -11,7 +11,6 @@ use super::rounds::Found;
 use super::{About, SetUp};
 use crate::kernel::SHARED;
 use crate::settings::{FrameSize, Settings};
-use netcliff_stats as stats;
 use netcliff_trial::alike::folded;
 
 impl Found {
@@ -22,22 +21,11 @@ impl Found {
             let first = &self.samples[0][place];
             let one = move |(at, samples): (usize, &Vec<Vec<ForwardingSample>>)| {
                 let base = (at > 0).then_some(&first[..]);
-                let modelled_pps = self.apart_from(at).and_then(|apart| in_turn(&self.samples[apart][place]));
-                let row = ForwardingRow::of(frame, &self.set_ups[at].0.name, samples[place].clone(), base);
-                ForwardingRow { modelled_pps: modelled_pps.filter(|_| row.simulated_pps.is_none()), ..row }
+                ForwardingRow::of(frame, &self.set_ups[at].0.name, samples[place].clone(), base)
             };
             self.samples.iter().enumerate().map(one).collect::<Vec<_>>()
         };
         self.frames.iter().enumerate().flat_map(row).collect()
-    }
-
-    /// Index of another set-up that forwards in the same way as set-up `at`, but does not share its CPU with the
-    /// tester. `None` if there is no such set-up, or if set-up `at` does not share its CPU either.
-    fn apart_from(&self, at: usize) -> Option<usize> {
-        let shared = |place: usize| self.set_ups[place].1.as_ref().map(|about| about.shared);
-        let way = |place: usize| (self.set_ups[place].0.forwarding, self.set_ups[place].0.rules);
-        let apart = |place: &usize| shared(*place) == Some(false) && way(*place) == way(at);
-        (shared(at) == Some(true)).then(|| (0..self.set_ups.len()).find(apart)).flatten()
     }
 
     pub(super) fn report(
@@ -84,29 +72,18 @@ impl Found {
     }
 }
 
-/// Throughput of one CPU that does the work of tester and router for each frame, one after the other: 1 / (t + r),
-/// where t and r are the times of a frame on separate CPUs. r is the shortest over the samples: a router that receives
-/// frames while another CPU sends them waits for that CPU at each frame, where one CPU does not.
-fn in_turn(samples: &[ForwardingSample]) -> Option<Figure> {
-    let router = |sample: &ForwardingSample| sample.predicted.map(|predicted| predicted.server_pps);
-    let router_pps = samples.iter().filter_map(router).max_by(f64::total_cmp)?;
-    let both = |sample: &ForwardingSample| Some(1.0 / (1.0 / sample.sender_pps + 1.0 / router_pps));
-    stats::mean(&samples.iter().filter_map(both).collect::<Vec<f64>>()).map(Figure::not_negative)
-}
-
 /// Returns a sentence for each set-up that is not simulated: why, and how it is predicted instead.
 fn predicted_of(found: &Found) -> Vec<String> {
     let one = |(at, (set_up, about)): (usize, &(SetUp, Option<About>))| {
-        let cpus = &about.as_ref()?.router_cpus;
-        let why = match found.apart_from(at) {
-            Some(apart) => format!(
-                "not simulated, because the CPU that forwards also sends and receives; predicted from the CPU times of a frame, of tester and \
-                 of router, in set-up {}",
-                found.set_ups[apart].0.name
-            ),
-            None if about.as_ref()?.shared => "not predicted: the CPU that forwards also sends and receives".to_owned(),
-            None if cpus.len() > 1 => "not predicted: the model has one CPU, and this work is on several".to_owned(),
-            None => return None,
+        let About { shared, router_cpus, .. } = about.as_ref()?;
+        let why = match found.samples[at].iter().flatten().any(|sample| sample.predicted.is_some()) {
+            true if *shared => {
+                "not simulated, because the CPU that forwards also sends and receives; predicted from the time that this CPU spends on a \
+                 frame at a quarter and half of the throughput"
+            }
+            false if *shared => "not predicted: the CPU that forwards also sends and receives",
+            _ if router_cpus.len() > 1 => "not predicted: the model has one CPU, and this work is on several",
+            _ => return None,
         };
         Some(format!("{}: {why}", set_up.name))
     };

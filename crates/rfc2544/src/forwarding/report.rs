@@ -163,9 +163,8 @@ pub struct ForwardingRow {
     /// was simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated_pps: Option<Figure>,
-    /// Predicted throughput of a CPU that router and tester share (pps): mean over the rounds of the harmonic sum of the
-    /// sender's and the router's rates, measured in a set-up that forwards in this way with a separate CPU for the
-    /// router. Absent if the CPU is not shared, or if no set-up has these rates.
+    /// Predicted throughput of a CPU that router and tester share (pps): mean over the rounds, from this CPU's work at a
+    /// quarter and half of the throughput. Absent if the CPU is not shared, or if its work could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled_pps: Option<Figure>,
     /// Throughput as a share of the line rate, in reports of earlier versions; now always empty, because a veth has no
@@ -229,7 +228,12 @@ impl ForwardingRow {
             bound: bound(&samples),
             gain_limit: base.and_then(|base| GainLimit::of(bound(base)?, bound(&samples)?)),
             simulated_pps,
-            modelled_pps: None,
+            modelled_pps: values(&|sample| {
+                sample
+                    .predicted
+                    .filter(|predicted| predicted.simulated_pps.is_none())
+                    .map(|predicted| predicted.server_pps)
+            }),
             line_shares: Vec::new(),
             gain: base.and_then(|base| gain(base, &samples)),
             samples,
