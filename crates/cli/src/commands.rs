@@ -85,8 +85,9 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 
 /// The host that `--host` names, with the changes of `--set`.
 ///
-/// If no host is named and people read the output, it also reports the origin of the costs, unless they are a preset's:
-/// then [`preset_caution`] is at the top of the page. `has_p99`: whether the command computes a p99 for this host.
+/// If people read the output, it also reports the run that the costs are from, with its measured cliff. For a preset that
+/// is used because there is no run, [`preset_caution`] is at the top of the page. `has_p99`: whether the command computes a
+/// p99 for this host.
 pub fn costs(
     name: Option<&str>,
     set: &[String],
@@ -95,7 +96,7 @@ pub fn costs(
     has_p99: impl Fn(&Host) -> bool,
 ) -> anyhow::Result<Costs> {
     let costs = origin_and_costs(name, set, store, has_p99)?;
-    if name.is_none() && for_people && !matches!(costs.origin, Origin::Preset(_)) {
+    if for_people && matches!(costs.origin, Origin::Found(_)) {
         output::say(format!("netcliff: costs: {}", costs.origin));
     }
     Ok(costs)

@@ -46,9 +46,9 @@ sentences! {
         // Of the model: size of its error, and effects that it neglects.
         Approximate(bounds: Bounds) => "{bounds}";
         Unchecked(of: &'static str, ring: Option<u64>, socket: Option<u64>) =>
-            "the model's error is unknown here ({of}): netcliff's tests compare the model with the simulator only for hosts that are smaller than \
-             this one, with {larger} packets. `netcliff simulate` with the same options checks the figures; with the costs of a run it takes \
-             the times as measured, where the model takes exponential ones",
+            "the model's error is unknown here ({of}): netcliff's tests compare the model with the simulator only for smaller queues than this \
+             host's ({larger} packets). `netcliff simulate` with the same options checks the figures; with the costs of a run it takes the \
+             measured distribution of CPU times, where the model takes exponential times",
             larger = larger(*ring, *socket);
         MeanSizeOnly(longer: f64) =>
             "the model uses only the mean of the frame sizes: actual waits in the ring are up to {percent:.2} % longer; latency \
@@ -105,8 +105,8 @@ sentences! {
 
         // Of the model with an application.
         ToApplication =>
-            "with an application, latency ends when the application reads the packet from its socket. The model computes only the mean of this \
-             latency; `netcliff simulate` also has its quantiles (p50, p99) and the number of packets in the host";
+            "with an application, the model computes only the mean of the latency; `netcliff simulate` also has its quantiles (p50, p99) and the \
+             number of packets in the host";
         TwoMoments(application_s: f64) =>
             "application: two-moment approximation of the socket (Brownian motion over the ring's cycles, {t} a packet); strict \
              priority: interrupt, softirq, application; ksoftirqd's sharing of the CPU is not modelled; quantiles of latency to \
@@ -118,16 +118,14 @@ sentences! {
         ModerationAsTimer =>
             "the NIC's moderation and the interrupt's delivery are modelled as one timer with the same mean time";
         ColdCaches(protocol_s: f64, application_s: f64) =>
-            "cold caches: a packet costs more the fuller its socket buffer is (protocol {protocol} and application {application} more at a \
-             full one), because its data have left the CPU's caches. The model approximates: it takes this additional time as exponential, \
-             with one mean for each busy period of the ring (from the first packet until the ring is empty): that of the socket's fill in the \
-             middle of the period",
+            "cold caches: the fuller the socket buffer, the more CPU time a packet costs (at a full one {protocol} more in protocol processing, \
+             {application} more in the application), because its data have left the CPU's caches. The model takes this additional time as \
+             exponential, with one mean for each busy period of the ring: that of the socket's fill in the middle of the period",
             protocol = print_time_s(three_digits(*protocol_s)), application = print_time_s(three_digits(*application_s));
         FullPolls(share: f64, weight: u64, more_pps: f64) =>
-            "napi: up to {percent} % of the polls are full (they process the whole weight, {weight} packets). With one \
-             device, Linux makes one full poll in each pass of the softirq, whatever the budget. After ten such passes in a row, or at a timer \
-             tick, it leaves the rest to the thread ksoftirqd, and the application can run. The model leaves this out: the delivered rate may be higher than it computes, \
-             by at most {more}",
+            "napi: up to {percent} % of the polls are full ({weight} packets, the weight). After ten full polls in a row, or at a timer tick, Linux \
+             leaves the rest to the thread ksoftirqd, and the application can run. The model leaves this out: the delivered rate may be up \
+             to {more} higher",
             percent = three_digits(100.0 * share), more = print_pps(more_pps.ceil());
 
         // The simulator.
@@ -492,7 +490,7 @@ mod tests {
             Note::Warning(Warning::OneSlot),
         ];
         let said = [
-            "smaller than this one, with a ring of 2000 and a socket buffer of 3000 packets.",
+            "for smaller queues than this host's (a ring of 2000 and a socket buffer of 3000 packets).",
             "the load that was really offered (59.0000 kpps of the 60.0000 kpps asked for)",
             "(coefficient of variation 0.35) are modelled as these phases; the application's times",
             "computed with an interrupt latency of 2us and a gap that ends 30us late, by trials",

@@ -211,6 +211,13 @@ pub fn print_pps(pps: f64) -> String {
     PACKET_RATE.print(pps)
 }
 
+/// Prints a packet rate for a sentence: three significant digits, and a space before the unit.
+pub fn print_short_pps(pps: f64) -> String {
+    let text = print_pps(three_digits(pps));
+    let at = text.find(char::is_alphabetic).unwrap_or(text.len());
+    format!("{} {}", &text[..at], &text[at..])
+}
+
 /// Reads a bit rate in bit/s: `"1.5Gbit/s"`.
 pub fn parse_bps(text: &str) -> Result<f64, ParseError> {
     BIT_RATE.parse(text)

@@ -330,8 +330,7 @@ impl fmt::Display for Origin {
             Self::Found(found) => {
                 write!(f, "{}", found.name)?;
                 if let Some(cliff) = found.cliff_pps {
-                    let cliff_pps = units::print_pps((cliff.value / 1e3).round() * 1e3);
-                    write!(f, ", whose measured cliff is {cliff_pps}")?;
+                    write!(f, ", whose measured cliff is {}", units::print_short_pps(cliff.value))?;
                 }
                 found.why.as_ref().map_or(Ok(()), |why| write!(f, " ({why})"))
             }

@@ -213,7 +213,7 @@ fn simulated(records: &[Record]) -> Option<String> {
     let are_alike = of_sim.iter().all(|record| record.provenance.settings.get("packets") == Some(packets));
     let count = packets.parse::<u64>().ok().filter(|_| are_alike)?;
     Some(format!(
-        "sim: {count} packets at each load, more where a figure needs longer runs; intervals: --rate with one load, --json or --csv"
+        "sim: {count} packets at each load, more where a figure needs longer runs; --rate with one load, --json and --csv show intervals"
     ))
 }
 
@@ -290,8 +290,8 @@ fn answer(record: &Record, at: &str) -> String {
 /// Loss up to this counts as no loss, because short trials do not resolve a smaller loss.
 const NO_LOSS: f64 = 1e-3;
 /// Sentence on the limit of loss, which is not that of a cliff.
-const NO_LOSS_NOTE: &str = "Here the limit of loss is 0.1 %, as in measured sweeps, whose short trials do not show less; a cliff has 0.01 % (`netcliff predict \
-     --cliff`).";
+const NO_LOSS_NOTE: &str = "This limit is that of measured sweeps, whose short trials cannot show less loss; the limit of a cliff is 0.01 %: `netcliff predict \
+     --cliff` with the same host and settings computes that load.";
 
 /// Why the CPU that is left does not extrapolate to the cliff.
 const SHARED_COSTS_NOTE: &str = "CPU time does not grow in proportion to the load: at higher loads more packets share an interrupt, a poll or a wake-up. \
@@ -319,8 +319,8 @@ fn shares_costs(group: &[Record]) -> bool {
 }
 
 /// Why the delivered rate differs from the load although nothing is lost.
-const CHANCE_NOTE: &str = "where \"delivered\" differs from the load without a loss, the number of random arrivals differs from its mean by chance; \
-     \"lost\" counts packets";
+const CHANCE_NOTE: &str = "where \"delivered\" differs from the load although nothing is lost, the random arrivals came by chance a little faster or slower \
+     than their mean";
 
 /// Whether a simulated record without loss shows another delivered rate than its load, because its arrivals are random.
 fn delivers_by_chance(group: &[Record]) -> bool {

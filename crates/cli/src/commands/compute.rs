@@ -318,14 +318,15 @@ fn host_and_scheme(
         && for_people
     {
         output::say(format!(
-            "netcliff: times vary as {} in the model; `netcliff simulate` takes them as the run measured them ({times})",
+            "netcliff: distribution of CPU times: {} in the model; `netcliff simulate` takes the one that the run measured \
+             ({times})",
             host.service
         ));
     }
     if let Some(times) = measured.filter(|_| engine == EngineKind::Sim) {
         if for_people && times != host.service {
             output::say(format!(
-                "netcliff: times vary as the run measured them: service={times}, unless --set names another service"
+                "netcliff: distribution of CPU times: as the run measured it, service={times}; --set service=... names another"
             ));
         }
         host.service = times;

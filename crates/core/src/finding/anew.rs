@@ -77,9 +77,7 @@ impl WhyCliffsDiffer {
 impl fmt::Display for WhyCliffsDiffer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = |(name, cliff): (&str, Option<Figure>)| {
-            let cliff = units::print_pps(units::three_digits(cliff?.value));
-            let (figure, unit) = cliff.split_at(cliff.find(char::is_alphabetic)?);
-            Some(format!("{name} {figure} {unit}"))
+            Some(format!("{name} {}", units::print_short_pps(cliff?.value)))
         };
         let page = [("model", self.page.model), ("simulation", self.page.sim), ("measured", self.page.wire)];
         let page: Vec<String> = page.into_iter().filter_map(named).collect();

@@ -52,7 +52,7 @@ fn the_newest_of_this_machine_counts() {
     let found = newest_of(&path, Some(HERE)).unwrap();
     assert_eq!((found.run, found.calibration.host.protocol_s), (Some(3), 2e-6));
     assert_eq!((found.packets_per_interrupt, found.packets_per_interrupt()), (Some((4.0, 9.0)), Some(6.0)));
-    assert_eq!(Origin::Found(Box::new(found)).to_string(), "find run 3, whose measured cliff is 200kpps");
+    assert_eq!(Origin::Found(Box::new(found)).to_string(), "find run 3, whose measured cliff is 200 kpps");
     assert!(newest_of(&path, Some("1 x Third CPU")).unwrap_err().contains("this machine"));
     assert!(newest_of(&dir.path().join("none.db"), Some(HERE)).unwrap_err().contains("no store"));
 }
