@@ -8,7 +8,7 @@ use super::page;
 use super::stack::{Cell, figure as number, stack, words};
 use crate::format::{self, Unit};
 use crate::terminal::comparison::{
-    answer, bar_line, bar_verdict, by_size, change, legend, method, name, open_rows, p, sides, value, without_interval,
+    answer, bar_line, bar_verdict, by_size, change, legends, method, name, open_rows, p, sides, value,
 };
 
 /// The self-contained page: both runs, every figure with its change, the limit of `--fail-if-slower`, and changed
@@ -42,9 +42,7 @@ fn body(comparison: &Comparison) -> Markup {
             section #figures {
                 h2 { "Changes from A to B" }
                 (figures(comparison))
-                @for legend in [legend(comparison), without_interval(comparison)].into_iter().flatten() {
-                    p.note { (legend) }
-                }
+                @for legend in legends(comparison) { p.note { (legend) } }
                 @if comparison.is_tested() { p.note { (method(comparison)) "." } }
             }
             section #changed {

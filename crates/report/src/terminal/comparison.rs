@@ -150,7 +150,7 @@ fn repeat(comparison: &Comparison) -> String {
         return format!("run each again with {more}");
     }
     format!(
-        "run {command} {more} for A, for B and for A again; if the two runs of A differ as much as A and B, the host changed"
+        "run `{command} {more}` for A, for B and for A again; if the two runs of A differ as much as A and B, the host changed"
     )
 }
 
@@ -167,35 +167,60 @@ fn would_show(comparison: &Comparison) -> String {
     }
 }
 
-/// What cliff, peak and livelock mean, for the terminal and the HTML page; `None` without a livelock.
-pub fn legend(comparison: &Comparison) -> Option<&'static str> {
+/// Explanations of the figures, for the terminal and the HTML page.
+pub fn legends(comparison: &Comparison) -> Vec<String> {
+    legend(comparison).map(str::to_owned).into_iter().chain(without_interval(comparison)).collect()
+}
+
+/// What cliff, peak and livelock mean; `None` without a livelock.
+fn legend(comparison: &Comparison) -> Option<&'static str> {
     let livelock = comparison.rows.iter().any(|row| row.quantity.name == "livelock");
     livelock.then_some(
         "cliff: highest load within the loss limit; peak: highest delivered rate; left at 2x: rate delivered at twice the cliff, as a share of the peak.",
     )
 }
 
-/// Why changes have no interval, for the terminal and the HTML page; `None` if each has one, or if the reason is another.
-pub fn without_interval(comparison: &Comparison) -> Option<&'static str> {
-    let is_single = |row: &Row| [row.a_repeats, row.b_repeats].contains(&Some(1));
-    let lacks = |row: &Row| row.change.is_some_and(|change| change.interval.is_none());
-    let found = comparison.rows.iter().any(|row| row.verdict == Verdict::NotTested && is_single(row) && lacks(row));
-    found.then_some("A measured change has an interval only with several repeats (or searches) of both.")
+/// Which changes have an interval; `None` if each has one, or if the reason is another.
+fn without_interval(comparison: &Comparison) -> Option<String> {
+    let is_single = |row: &&Row| [row.a_repeats, row.b_repeats].contains(&Some(1));
+    let lacks = |row: &&Row| row.change.is_some_and(|change| change.interval.is_none());
+    let not_tested = comparison.rows.iter().filter(|row| row.verdict == Verdict::NotTested);
+    let rows: Vec<&Row> = not_tested.filter(is_single).filter(lacks).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let options: BTreeSet<&str> =
+        rows.iter().filter_map(|row| Repetition::of(comparison.kind, row.quantity).option()).collect();
+    let with = if options.is_empty() {
+        "two or more repeats".to_owned()
+    } else {
+        format!("{} 2 or more", options.into_iter().collect::<Vec<_>>().join(" and "))
+    };
+    let own = rows.iter().any(|row| own_intervals(row).is_some());
+    let own = if own { "; an interval of A or of B is that of the run alone" } else { "" };
+    Some(format!("A measured change has an interval only if both runs have {with}{own}."))
 }
 
-/// The intervals that the runs have for a value without repeats, as text; `None` if neither run has one.
+/// The intervals of both runs if one of them has its own for a value without repeats; otherwise `None`.
 fn own_intervals(row: &Row) -> Option<String> {
+    if row.own_intervals == [None, None] {
+        return None;
+    }
     let unit = Unit::of(row.quantity.dimension);
-    let of = |(which, figure, own): (&str, Figure, Option<Interval>)| {
-        let lead = if figure.value == 0.0 { own?.high } else { figure.value };
-        let ends = format::interval(&figure, unit, "-")?;
-        let confidence = own?.confidence;
+    let of = |figure: &Figure| {
+        let Interval { high, confidence, .. } = figure.interval?;
+        let lead = if figure.value == 0.0 { high } else { figure.value };
+        let ends = format::interval(figure, unit, "-")?;
         let sure = if confidence > 0.0 { format!(" ({})", format::share_short(confidence)) } else { String::new() };
-        Some(format!("of {which} {ends}{}{sure}", unit.scale(lead).1))
+        Some(format!("{ends}{}{sure}", unit.scale(lead).1))
     };
-    let ([a, b], [own_a, own_b]) = (row.figures(), row.own_intervals);
-    let sides: Vec<String> = [("A", a, own_a), ("B", b, own_b)].into_iter().filter_map(of).collect();
-    (!sides.is_empty()).then(|| format!("interval {}", sides.join(", ")))
+    let or_none = |figure: &Figure, repeats: Option<u32>| {
+        let none = if repeats == Some(1) { "none (measured once)" } else { "none" };
+        of(figure).unwrap_or_else(|| none.to_owned())
+    };
+    let [a, b] = row.figures();
+    let (a, b) = (or_none(&a, row.a_repeats), or_none(&b, row.b_repeats));
+    Some(format!("interval of A {a}, of B {b}"))
 }
 
 /// The method of the tests as a sentence, for the terminal and the HTML page.
@@ -245,7 +270,7 @@ fn figures(page: &mut Page, comparison: &Comparison, most: Most) {
     if let Some(hidden) = hidden_rows(comparison, &shown) {
         page.paragraph(2, Tone::Plain, &format!("{hidden}: {}", most.rest));
     }
-    let legends: Vec<&str> = [legend(comparison), without_interval(comparison)].into_iter().flatten().collect();
+    let legends = legends(comparison);
     if !legends.is_empty() {
         page.paragraph(2, Tone::Faint, &legends.join(" "));
     }
