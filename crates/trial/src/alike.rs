@@ -13,8 +13,7 @@ const AROUND: [char; 6] = [' ', ',', ':', ';', '(', ')'];
 const LISTED: usize = 6;
 
 /// Merges sentences that differ only in their numbers, at the position of the first: sizes and CPUs that differ are
-/// listed, each other number that differs is replaced by its range, and the number of merged sentences is appended,
-/// unless the list of sizes has one for each of them. Exact duplicates count once.
+/// listed, each other number that differs is replaced by its range.
 pub fn folded(sentences: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
     for sentence in sentences {
@@ -54,7 +53,7 @@ fn alike(one: &[String], other: &[String]) -> bool {
 }
 
 fn as_one(group: &[Vec<String>]) -> String {
-    let (mut sentence, mut is_counted) = (String::new(), group.len() > 1);
+    let mut sentence = String::new();
     for at in 0..group[0].len() {
         let mut all: Vec<&str> = group.iter().map(|words| words[at].as_str()).collect();
         all.sort_by(|a, b| size(a).total_cmp(&size(b)));
@@ -62,15 +61,10 @@ fn as_one(group: &[Vec<String>]) -> String {
         match all[..] {
             [ref others @ .., last] if all.len() > 1 && all.len() <= LISTED && is_name(&group[0], at) => {
                 _ = write!(sentence, "{} or {last}", others.join(", "));
-                let is_size = last.parse::<f64>().is_err();
-                is_counted &= !(is_size && all.len() == group.len());
             }
             [least, .., greatest] => _ = write!(sentence, "{least} to {greatest}"),
             _ => sentence.push_str(all[0]),
         }
-    }
-    if is_counted {
-        _ = write!(sentence, " (in {} cases)", group.len());
     }
     sentence
 }
@@ -118,7 +112,7 @@ mod tests {
             "write of 512B, 64KiB or 1MiB: the sender is busy",
             "2 CPUs: few",
             "write of 512B: the receiver is busy",
-            "a load of 0.38 to 12.5 over 9 minutes (in 2 cases)",
+            "a load of 0.38 to 12.5 over 9 minutes",
         ];
         assert_eq!(found, one);
     }
@@ -128,17 +122,17 @@ mod tests {
         let busy = |size: u32, cpu: u32| format!("write of {size}B: CPU {cpu} was fully busy, with 3 CPUs");
         assert_eq!(
             folded([busy(512, 1), busy(512, 0), busy(64, 1)]),
-            ["write of 64B or 512B: CPU 0 or 1 was fully busy, with 3 CPUs (in 3 cases)"]
+            ["write of 64B or 512B: CPU 0 or 1 was fully busy, with 3 CPUs"]
         );
         let both = ["CPUs 0, 1 were busy", "CPUs 0, 2 were busy"];
-        assert_eq!(folded(both.map(str::to_owned)), ["CPUs 0, 1 or 2 were busy (in 2 cases)"]);
+        assert_eq!(folded(both.map(str::to_owned)), ["CPUs 0, 1 or 2 were busy"]);
         let many = folded((1..=7).map(|size| busy(size, 2)));
-        assert_eq!(many, ["write of 1B to 7B: CPU 2 was fully busy, with 3 CPUs (in 7 cases)"]);
+        assert_eq!(many, ["write of 1B to 7B: CPU 2 was fully busy, with 3 CPUs"]);
     }
 
     #[test]
     fn the_same_said_twice_is_one_and_other_words_are_another() {
         assert_eq!(of(&["eth0: 3 lost", "eth0: 3 lost", "eth1: 3 lost"]), ["eth0: 3 lost", "eth1: 3 lost"]);
-        assert_eq!(of(&["", "ß (1)", "ß (2)"]), ["", "ß (1 to 2) (in 2 cases)"]);
+        assert_eq!(of(&["", "ß (1)", "ß (2)"]), ["", "ß (1 to 2)"]);
     }
 }

@@ -14,7 +14,7 @@ const VALUES: usize = 4;
 const VALUE: usize = 12;
 const NAME: usize = 30;
 /// The meaning of the list of stated values.
-const STATED: &str = "Values that the experiment file states, with their sources. Below each: the curve's value, in brackets its relative error or, of two points' ratio or difference, its confidence interval. Formulas, single repeats and simulations too short for it have no interval.";
+const STATED: &str = "Values that the experiment file states, with their sources. Below each: the value measured or computed here, in brackets its relative error or, of a ratio or difference of two points, its confidence interval (none for formulas, single repeats and short simulations).";
 
 /// The whole page as lines of at most `style.width` columns, ending in a newline: how many stated values are
 /// reproduced, configuration, plot, a few values of each curve, the stated values with the distance of each curve from

@@ -210,11 +210,12 @@ impl Found<'_> {
         }
     }
 
-    /// The warnings of the transfers. If the block varies, a warning names it as the configurations do.
+    /// The warnings of the transfers, each of at least one transfer. If the block varies, a warning names it as the
+    /// configurations do.
     fn of_transfers(&self) -> Vec<String> {
         let varies = self.factors.iter().any(|factor| factor.key == Key::Block);
         let named = |sentence: String| match sentence.strip_prefix("write of ") {
-            Some(rest) if varies => format!("block {rest}"),
+            Some(rest) if varies => format!("in transfers with block {rest}"),
             _ => sentence,
         };
         of_both_ends(&self.warnings).into_iter().map(named).collect()

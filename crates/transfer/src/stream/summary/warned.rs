@@ -23,7 +23,7 @@ pub(super) fn warnings(options: &StreamOptions, rows: &[StreamRow], configs: &[C
         let mut found = full_threads(&name, row, threads);
         found.extend(named(surprises(row)));
         found.extend(full_cpus(&name, row));
-        found.extend(named([stolen(row), held_back(row), dropped(row)].concat()));
+        found.extend(named([stolen(row), held_back(row, threads), dropped(row)].concat()));
         found
     });
     of_rows.chain(smaller_buffers(options, configs).into_iter().map(StreamWarning::Other)).collect()
@@ -81,10 +81,14 @@ fn stolen(row: &StreamRow) -> Vec<String> {
     (steal > STEAL).then(|| format!("the hypervisor took {:.1} % of a CPU", steal * 100.0)).into_iter().collect()
 }
 
-/// Warnings for a window or a buffer that was the limit. A fully busy receiver has a full window whatever the window's
-/// size, so its window is then not named.
-fn held_back(row: &StreamRow) -> Vec<String> {
+/// Warnings for a window or a buffer that was the limit. If the sender's threads were fully busy, they were the limit. A
+/// fully busy receiver has a full window whatever the window's size, so its window is then not named.
+fn held_back(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
     let Some(tcp) = &row.tcp else { return Vec::new() };
+    let is_full = |threads: u32| row.sender_cpu.busy.is_some_and(|busy| busy.median > BUSY * f64::from(threads));
+    if threads.is_some_and(is_full) {
+        return Vec::new();
+    }
     let has_time = row.receiver_cpu.busy.is_none_or(|busy| busy.median < BUSY);
     let limits = [
         (tcp.receiver_limited.filter(|_| has_time), "the receiver's window", "--receive-buffer", "tcp_rmem"),
