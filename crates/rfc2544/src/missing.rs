@@ -31,7 +31,7 @@ sentences! {
     pub enum Ended {
         AtMaximum => "the highest load allowed (--max) was forwarded; the device may forward more";
         BelowVoid =>
-            "trials at higher loads were void (the tester's CPUs were taken, or its sink was full): the device may forward more";
+            "trials at higher loads were void (other programs had the tester's CPUs, or its receiver was full): the device may forward more";
         AtTester =>
             "the tester is the limit: the device forwarded all frames that the tester sent at its full rate in these trials, and may forward more";
         BelowMinimum => "even a thousandth of the highest load lost frames";

@@ -126,6 +126,11 @@ fn set_up(page: &mut Page, report: &Rfc2544Report) {
     page.fact("frames", &format!("{family}, UDP, {flows}{to}{tag}, {ways}"));
     page.fact("search", &searched(report));
     page.fact("after a trial", &between(asked));
+    add_goals(page, asked);
+}
+
+/// Adds the goals that the command line gave, under the numbers that tables have for them.
+pub(super) fn add_goals(page: &mut Page, asked: &Settings) {
     for (at, goal) in asked.goals.iter().enumerate() {
         page.fact(&format!("goal {}", at + 1), &goal.to_string());
     }
@@ -134,7 +139,11 @@ fn set_up(page: &mut Page, report: &Rfc2544Report) {
 /// The method of the search for throughput, and how long it took.
 fn searched(report: &Rfc2544Report) -> String {
     let spent_s: f64 = report.sizes.iter().map(SizeReport::searched_s).sum();
-    let spent = if spent_s > 0.0 { format!("; {} of trials in all", time(spent_s)) } else { String::new() };
+    let spent = if spent_s > 0.0 {
+        format!("; all its trials, void ones included, took {}", time(spent_s))
+    } else {
+        String::new()
+    };
     format!("{}{spent}", search(&report.asked))
 }
 
@@ -151,7 +160,7 @@ fn search(asked: &Settings) -> String {
     let goal = asked.goal();
     let tolerated = if goal.loss_ratio > 0.0 { format::loss(goal.loss_ratio) } else { "none".to_owned() };
     let (trials, width) = (time(goal.final_trial_s), format::share(goal.width));
-    format!("{by}{rounds}; trial duration {trials}, loss allowed: {tolerated}, width {width}")
+    format!("{by}{rounds}; trial duration {trials}, loss allowed: {tolerated}, ends at bounds {width} apart")
 }
 
 /// Waiting times after each trial, and RFC 2544's times if those are longer.
@@ -223,12 +232,15 @@ fn throughput(tables: &mut Tables, report: &Rfc2544Report) {
 
 /// Bounds of searches that ended early, which are no throughput.
 fn unfinished(tables: &mut Tables, report: &Rfc2544Report) {
-    let mut rows = vec![words(&["size", "goal", "trials", "void", "passed at", "failed at"])];
+    let goal = if report.asked.goals.len() > 1 { &["goal"][..] } else { &[] };
+    let counts = &["valid trials", "void trials", "passed at", "failed at"];
+    let mut rows = vec![words(&[&["size"], goal, counts].concat())];
     for (size, turn) in report.sizes.iter().filter_map(|size| Some((size, size.unfinished.as_ref()?))) {
         let searched = &turn.searched;
         for (at, found) in searched.found.iter().enumerate() {
-            let mut row = vec![size.frame.to_string(), (at + 1).to_string(), searched.trials.len().to_string()];
-            row.push(searched.void_trials.to_string());
+            let mut row = vec![size.frame.to_string()];
+            row.extend(goal.iter().map(|_| (at + 1).to_string()));
+            row.extend([searched.trials.len().to_string(), searched.void_trials.to_string()]);
             row.extend([found.lower_pps, found.upper_pps].map(pps));
             rows.push(row);
         }

@@ -20,7 +20,7 @@ pub fn expected(settings: &Settings) -> String {
     let load_s = load_s(settings);
     let sizes = if sizes == 1 { "1 frame size".to_owned() } else { format!("{sizes} frame sizes") };
     format!(
-        "the searches take about {} ({sizes}, some {LOADS:.0} loads each, up to {} a load)",
+        "the searches take about {} ({sizes}, some {LOADS:.0} loads each, up to {} a load), longer if trials are void",
         time(turns(settings) * LOADS * load_s),
         time(load_s.ceil())
     )
@@ -71,20 +71,24 @@ pub struct Progress {
     turns: f64,
     /// Expected duration of all searches (s).
     expected_s: f64,
+    /// True if a trial was void.
+    has_void: bool,
 }
 
 impl Progress {
     /// Progress that starts now.
     pub fn new(settings: &Settings) -> Self {
         let turns = turns(settings);
-        Self { began: Instant::now(), load: None, begun: 0, turns, expected_s: turns * LOADS * load_s(settings) }
+        let expected_s = turns * LOADS * load_s(settings);
+        Self { began: Instant::now(), load: None, begun: 0, turns, expected_s, has_void: false }
     }
 
     /// Prints which size begins, and how long the rest may take.
     fn turn(&mut self, what: &str) {
         self.flush();
         let left_s = left_s(self.began.elapsed().as_secs_f64(), self.begun, self.turns, self.expected_s);
-        let left = left_s.map_or(String::new(), |left_s| format!("; about {} left", time(left_s)));
+        let longer = if self.has_void { ", longer if more trials are void" } else { "" };
+        let left = left_s.map_or(String::new(), |left_s| format!("; about {} left{longer}", time(left_s)));
         output::say(format!("netcliff: {what}{left}"));
         self.begun += 1;
     }
@@ -115,6 +119,7 @@ impl Progress {
                 load.worst = load.worst.max(trial.loss_ratio());
             }
             Answer::Void { reached_pps, why } => {
+                self.has_void = true;
                 load.void += 1;
                 load.why = Some(format!("{why} ({} reached)", quantity(*reached_pps, Unit::Pps)));
             }

@@ -3,7 +3,7 @@
 use netcliff_rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 
 use super::{
-    Tables, between, bursts, ended_early, goals, lacks, latency, lost, notes, pps, searched, table, throughput,
+    Tables, add_goals, between, bursts, ended_early, goals, lacks, latency, lost, notes, pps, searched, table, throughput,
     throughput_of, unfinished, words,
 };
 use crate::format;
@@ -23,6 +23,7 @@ pub fn rfc2544_brief(report: &Rfc2544Report, style: Style) -> String {
     page.fact("device", &report.device);
     page.fact("search", &searched(report));
     page.fact("after a trial", &between(&report.asked));
+    add_goals(&mut page, &report.asked);
     let notes = notes(report).len();
     page.paragraph(
         0,
@@ -96,7 +97,7 @@ pub(crate) fn doubt(report: &Rfc2544Report) -> Option<String> {
     (void as f64 > MANY_VOID * all as f64).then(|| {
         let (does, left) = (if void == 1 { "does" } else { "do" }, all.saturating_sub(void));
         format!(
-            "In doubt: {void} of {all} trials {does} not count, because the sender or the sink was delayed; the result uses {left}. Stop other programs (top shows them), then repeat."
+            "In doubt: {void} of {all} trials {does} not count, because the tester's sender or receiver was delayed; the result uses {left}. Stop other programs (top shows them), then repeat."
         )
     })
 }
