@@ -98,8 +98,22 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["watch", "headroom"], &["-n", "-d"], "--interval TIME, such as --interval 1"),
     (&["agent", "serve"], &["-p", "--port"], "--listen ADDRESS:PORT"),
     (&["find"], &["--rate", "-b"], "not needed: `find` searches the load; --max-rate bounds it"),
-    (&["find"], &["-t", "--time"], "--trial TIME, of each trial; --quick is short"),
+    (&["find"], &["-t", "--time", "--for", "--duration"], "--trial TIME, of each trial; --quick is short"),
     (&["rr"], &["--connect", "-C"], "--crr: a connection for each request"),
+    (&["simulate"], &["--time", "--duration"], "--packets N, or --precision: it simulates packets, not a time"),
+];
+
+/// Names that netcliff's own commands have for one thing. A command that refuses a name of a group names the one that it
+/// has.
+const ALIKE: &[&[&str]] = &[
+    &["--for", "--time", "--duration", "--seconds"],
+    &["--if", "--interface", "--interfaces", "--iface", "--device", "--dev", "--nic", "-i", "-I"],
+    &["--port", "--listen"],
+    &["--size", "--sizes", "--frames", "--frame-size"],
+    &["--no-store", "--no-save"],
+    &["--warmup", "--warm-up"],
+    &["--netns", "--namespace", "--namespaces"],
+    &["--max-rate", "--max"],
 ];
 
 /// Commands that accept no bare word, with the option for the word that users of other tools write there.
@@ -190,8 +204,23 @@ pub fn hint(words: &[OsString], error: &clap::Error) -> Option<String> {
     }
     let refused = refused.split('=').next().unwrap_or(refused);
     let of = |commands: &&[&str]| words.iter().skip(1).any(|word| commands.iter().any(|command| *word == **command));
-    let row = OTHER.iter().find(|(commands, options, _)| of(commands) && options.contains(&refused))?;
-    Some(format!("{refused} of other tools is here: {}", row.2))
+    let row = OTHER.iter().find(|(commands, options, _)| of(commands) && options.contains(&refused));
+    row.map(|row| format!("{refused} of other tools is here: {}", row.2)).or_else(|| alike(words, refused))
+}
+
+/// The option of the command that another command calls `refused`: `` `netcliff drops` has --time instead of --for ``.
+fn alike(words: &[OsString], refused: &str) -> Option<String> {
+    let group = ALIKE.iter().find(|group| group.contains(&refused))?;
+    let all = Cli::command();
+    let (mut command, mut name) = (&all, "netcliff".to_owned());
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        if let Some(found) = command.find_subcommand(word) {
+            (command, name) = (found, format!("{name} {word}"));
+        }
+    }
+    let longs: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+    let own = group.iter().find(|own| own.strip_prefix("--").is_some_and(|own| longs.contains(&own)))?;
+    Some(format!("`{name}` has {own} instead of {refused}"))
 }
 
 #[cfg(test)]
@@ -269,6 +298,21 @@ mod tests {
         let line = words("netcliff stream --no-such");
         let error = Cli::try_parse_from(&line).expect_err("no option");
         assert_eq!(hint(&line, &error), None);
+    }
+
+    #[test]
+    fn a_name_that_another_command_has_is_translated() {
+        for (line, says) in [
+            ("drops --for 3s", "`netcliff drops` has --time instead of --for"),
+            ("learn --time 3s", "`netcliff learn` has --for instead of --time"),
+            ("profile --duration=3s", "`netcliff profile` has --for instead of --duration"),
+            ("learn --interface eth0", "`netcliff learn` has --if instead of --interface"),
+            ("tune plan --iface eth0", "`netcliff tune plan` has --if instead of --iface"),
+        ] {
+            let words = words(&format!("netcliff {line}"));
+            let error = Cli::try_parse_from(&words).expect_err("no option of this command");
+            assert_eq!(hint(&words, &error).as_deref(), Some(says), "{error}");
+        }
     }
 
     #[test]
