@@ -38,6 +38,9 @@ impl Method {
     }
 }
 
+/// First word of the limit that only a part of the drops was examined.
+pub const SAMPLED: &str = "sampled";
+
 /// An interval's drops.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

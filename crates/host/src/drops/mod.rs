@@ -33,7 +33,7 @@ pub use rules::{Rule, advice, all as all_rules};
 #[cfg(have_bpf)]
 pub use trace::Follower;
 
-use netcliff_core::drops::{DropRow, Drops, Flow, Method, Process, Socket};
+use netcliff_core::drops::{DropRow, Drops, Flow, Method, Process, SAMPLED, Socket};
 use netcliff_core::filter::Filter;
 use netcliff_core::ledger::Place;
 use std::collections::BTreeMap;
@@ -253,7 +253,7 @@ impl Reading {
         let mut limits = Vec::new();
         if self.factor() > 1.001 {
             limits.push(format!(
-                "drops came faster than the bound of the sampling: {} of {} were looked at, and rows are scaled by that",
+                "{SAMPLED}: {} of {} drops were examined, because at times they came too fast to examine each; rows are scaled to all drops",
                 self.looked_at, self.seen
             ));
         }
@@ -261,7 +261,7 @@ impl Reading {
             (self.full_places, "among the places, so that it is in no row (there is room for 4096)"),
             (
                 self.full_details,
-                "among flows, processes and stacks (there is room for 16384): ask for fewer by --filter",
+                "among flows, processes and stacks (there is room for 16384), so that their rows have \"-\": count fewer by --filter",
             ),
             (self.full_stacks, "among the stacks (there is room for 4096), so that its stack is not shown"),
         ];

@@ -134,13 +134,16 @@ impl Owners {
                          {mtu_bytes}, which takes frames of {}",
                         far.longest_bytes()
                     ),
-                    format!("the same MTU at both ends: `ip link set dev {} mtu ...` in {netns}", shell(name)),
+                    format!(
+                        "the same MTU at both ends: {}",
+                        in_space(&format!("ip link set dev {} mtu ...", shell(name)), netns)
+                    ),
                 )
             } else if !is_up {
                 (
                     format!("{name} in {netns} is down"),
                     format!("the far end of {device}, {name} in {netns}, is not up"),
-                    format!("`ip link set dev {} up` in {netns}", shell(name)),
+                    in_space(&format!("ip link set dev {} up", shell(name)), netns),
                 )
             } else {
                 continue;
@@ -159,6 +162,12 @@ impl Owners {
         }
         advice
     }
+}
+
+/// A command in backquotes, in the network namespace of this name.
+fn in_space(command: &str, netns: &str) -> String {
+    let entered = super::rules::entering(netns);
+    entered.map_or_else(|| format!("`{command}` in {netns}"), |entered| format!("`{entered}{command}`"))
 }
 
 /// The control group of a process: the last two parts of its path, with a container's ID cut to twelve digits. `None`

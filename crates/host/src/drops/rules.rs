@@ -2,7 +2,9 @@
 //!
 //! Rules apply by the running kernel's names of reasons. A rule for a name that this kernel lacks never applies.
 
+use crate::spaces::Spaces;
 use netcliff_core::drops::{DropAdvice, DropRow};
+use std::collections::BTreeSet;
 
 /// Meaning and remedies of some reasons.
 #[derive(Debug)]
@@ -22,9 +24,10 @@ pub fn all() -> &'static [Rule] {
     RULES
 }
 
-/// Advice for the reasons of these rows, in their order and without repetition.
+/// Advice for the reasons of these rows, in their order and without repetition. Commands run in the network namespace of
+/// the rows.
 pub fn advice(rows: &[DropRow]) -> Vec<DropAdvice> {
-    let mut found: Vec<(&Rule, Vec<String>)> = Vec::new();
+    let mut found: Vec<(&Rule, Vec<String>, BTreeSet<&str>)> = Vec::new();
     for row in rows {
         // If the kernel gives no reason, the place may show it.
         let at = format!("NOT_SPECIFIED at {}", super::function_of(&row.place));
@@ -32,24 +35,74 @@ pub fn advice(rows: &[DropRow]) -> Vec<DropAdvice> {
         let of = |name: &str| RULES.iter().find(|rule| rule.reasons.contains(&name));
         let by_place = at.as_deref().and_then(of).map(|rule| (rule, at.clone().unwrap_or_default()));
         let Some((rule, name)) = by_place.or_else(|| Some((of(&row.reason)?, row.reason.clone()))) else { continue };
-        match found.iter_mut().find(|(known, _)| std::ptr::eq(*known, rule)) {
-            Some((_, names)) if !names.contains(&name) => names.push(name),
-            Some(_) => {}
-            None => found.push((rule, vec![name])),
+        let known = found.iter().position(|(known, ..)| std::ptr::eq(*known, rule));
+        let at = known.unwrap_or(found.len());
+        if known.is_none() {
+            found.push((rule, Vec::new(), BTreeSet::new()));
         }
+        let (_, names, spaces) = &mut found[at];
+        if !names.contains(&name) {
+            names.push(name);
+        }
+        spaces.extend(row.netns.as_deref());
     }
-    let advice_of = |(rule, names): &(&Rule, Vec<String>)| {
+    let advice_of = |(rule, names, spaces): &(&Rule, Vec<String>, BTreeSet<&str>)| {
         let place = |name: &String| rule.reasons.iter().position(|reason| reason == name);
         let mut names = names.clone();
         names.sort_by_key(place);
         DropAdvice {
             reason: names.join(", "),
             meaning: rule.meaning.to_owned(),
-            remedies: rule.remedies.iter().map(|&remedy| remedy.to_owned()).collect(),
+            remedies: rule.remedies.iter().map(|remedy| inside(remedy, spaces)).collect(),
             source: rule.source.to_owned(),
         }
     };
     found.iter().map(advice_of).collect()
+}
+
+/// Programs that show or set what each network namespace has of its own.
+const OF_A_SPACE: &[&str] = &["ss", "ip", "tc", "nft", "nstat", "ethtool", "bpftool", "tcpdump", "tracepath", "sysctl"];
+/// Settings that only the host's own network namespace has.
+const OF_THE_HOST: &[&str] =
+    &["net.core.netdev_max_backlog", "net.core.rmem_max", "net.ipv4.udp_mem", "net.ipv4.neigh.default.gc_thresh3"];
+
+/// A remedy whose commands enter the network namespace of the drops, or that says so if there are several.
+fn inside(remedy: &str, spaces: &BTreeSet<&str>) -> String {
+    let is_command = |part: &str| {
+        OF_A_SPACE.contains(&part.split(' ').next().unwrap_or_default())
+            && !OF_THE_HOST.iter().any(|setting| part.contains(setting))
+    };
+    // Commands are in backquotes.
+    let has_command = remedy.split('`').skip(1).step_by(2).any(is_command);
+    if spaces.is_empty() || !has_command {
+        return remedy.to_owned();
+    }
+    let entered = spaces.first().filter(|_| spaces.len() == 1).and_then(|space| entering(space));
+    let Some(entered) = entered else { return format!("{remedy} (in the network namespace of the row)") };
+    let part = |(at, part): (usize, &str)| {
+        if at % 2 == 1 && is_command(part) { format!("{entered}{part}") } else { part.to_owned() }
+    };
+    remedy.split('`').enumerate().map(part).collect::<Vec<_>>().join("`")
+}
+
+/// The words before a command that run it in the network namespace of this name ([`DropRow::netns`]); empty for
+/// netcliff's own. `None` if the name is neither one of `ip netns` nor a process.
+pub(super) fn entering(netns: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match netns {
+        "this" => return Some(String::new()),
+        "host" if Spaces::default().in_host() => return Some(String::new()),
+        "host" => return Some("nsenter -t 1 -n ".to_owned()),
+        _ => {}
+    }
+    if let Some((_, process)) = netns.strip_suffix(')').and_then(|named| named.rsplit_once(" ("))
+        && is_number(process)
+    {
+        return Some(format!("nsenter -t {process} -n "));
+    }
+    let is_plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    // `--netns` takes a number as a process.
+    (!netns.is_empty() && is_plain(netns) && !is_number(netns)).then(|| format!("ip netns exec {netns} "))
 }
 
 const RULES: &[Rule] = &[
@@ -67,7 +120,7 @@ const RULES: &[Rule] = &[
         reasons: &["SOCKET_RCVBUFF", "Udp RcvbufErrors", "Udp6RcvbufErrors"],
         meaning: "the receiving socket's buffer was full: the program reads more slowly than packets come, or reads too seldom",
         remedies: &[
-            "see which socket: `ss -uamp` (d in skmem is what it dropped)",
+            "see which socket: `ss -uamp` (in skmem, the number after d counts its drops)",
             "give the program more CPU, or several sockets with SO_REUSEPORT",
             "for bursts only: a larger SO_RCVBUF, and `sysctl -w net.core.rmem_max=8388608`",
         ],
@@ -291,7 +344,7 @@ const RULES: &[Rule] = &[
         reasons: &["Icmp echo without an answer", "Icmp6 echo without an answer"],
         meaning: "pings came and this host sent no answer: it has no route back to the sender, or it is set to ignore them",
         remedies: &[
-            "the route to the sender: `ip route get SENDER` (in the namespace that the row names)",
+            "the route to the sender: `ip route get SENDER`",
             "if answers are off: `sysctl net.ipv4.icmp_echo_ignore_all`",
         ],
         source: "net/ipv4/icmp.c, icmp_reply",

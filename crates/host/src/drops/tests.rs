@@ -50,7 +50,7 @@ fn a_reading_grows_to_a_later_one() {
     let grown = reading(10, 10).until(&reading(30, 110));
     assert_eq!(grown.sites[&Site { location: 1, reason: 2 }], Tally { drops: 20, packets: 20, bytes: 1200 });
     assert_eq!(grown.factor(), 5.0);
-    assert!(grown.limits()[0].contains("20 of 100 were looked at"), "{:?}", grown.limits());
+    assert!(grown.limits()[0].starts_with("sampled: 20 of 100 drops"), "{:?}", grown.limits());
     let full = Reading { full_places: 3, full_details: 4, full_stacks: 5, nested: 6, ..reading(1, 1) };
     let limits = full.limits();
     assert_eq!(limits.len(), 4, "{limits:?}");
@@ -96,6 +96,27 @@ fn reasons_have_one_rule_each_and_the_rules_their_source() {
     let advice = super::advice(&[row("TCP_CSUM"), row("no such"), row("CPU_BACKLOG"), row("UDP_CSUM")]);
     let about: Vec<&str> = advice.iter().map(|one| one.reason.as_str()).collect();
     assert_eq!(about, ["UDP_CSUM, TCP_CSUM", "CPU_BACKLOG"]);
+}
+
+#[test]
+fn commands_enter_the_namespace_of_the_drops() {
+    let row = |netns: &str| DropRow {
+        reason: "SOCKET_RCVBUFF".to_owned(),
+        netns: Some(netns.to_owned()),
+        ..DropRow::default()
+    };
+    let remedies = |rows: &[DropRow]| super::advice(rows)[0].remedies.clone();
+    let named = remedies(&[row("dns")]);
+    assert!(named[0].contains("`ip netns exec dns ss -uamp`"), "{named:?}");
+    // The host's namespace alone has this setting.
+    assert!(named[2].contains("`sysctl -w net.core.rmem_max=8388608`"), "{named:?}");
+    let of_process = remedies(&[row("dnsmasq (42)")]);
+    assert!(of_process[0].contains("`nsenter -t 42 -n ss -uamp`"), "{of_process:?}");
+    for rows in [&[row("dns"), row("web")][..], &[row("netns 4026531840")]] {
+        let unknown = remedies(rows);
+        assert!(unknown[0].contains("`ss -uamp`") && unknown[0].ends_with("(in the network namespace of the row)"));
+    }
+    assert!(remedies(&[row("this")])[0].contains("`ss -uamp`"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Output of `netcliff drops`: [`drops`] of an interval, [`paths`] of packets; and a trial's [`ledger`].
 
 use comfy_table::CellAlignment;
-use netcliff_core::drops::{DropRow, Drops, Path};
+use netcliff_core::drops::{DropRow, Drops, Path, SAMPLED};
 use netcliff_core::ledger::{Ledger, LedgerRow};
 
 use super::Style;
@@ -11,9 +11,9 @@ use crate::table;
 
 /// Largest number of remedies that a page shows.
 const MOST_ADVICE: usize = 5;
-/// Number of drops that one sample stands for, above which the page reports sampling. Below it, all drops were
+/// Number of drops that one sample stands for, above which the page reports sampling. Below it, almost all drops were
 /// examined.
-const SAMPLED: f64 = 1.05;
+const SPARSE: f64 = 1.05;
 /// Largest number of functions of a stack that a page shows.
 const MOST_FUNCTIONS: usize = 12;
 
@@ -38,9 +38,9 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
         Tone::Strong,
         &format!("{}{of}{more} in {seconds}, {rate}{scope}; method: {}", format::counted(all, "drop"), drops.method),
     );
-    if drops.sampling_factor > SAMPLED {
+    if drops.sampling_factor > SPARSE {
         let text = format!(
-            "Sampled: one drop in {} was examined; the rows are scaled to all drops.",
+            "Sampled: drops came too fast to examine each; one in {} was examined, and rows are scaled to all drops.",
             format::significant(drops.sampling_factor)
         );
         page.paragraph(0, Tone::Alarm, &text);
@@ -66,6 +66,9 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
             &format!("and {} more", format::counted((drops.rows.len() - most) as u64, "row")),
         );
     }
+    if has_gaps(shown) {
+        page.paragraph(0, Tone::Faint, "\"-\" in a row: these drops have none, or it is unknown.");
+    }
     let closed: u64 = drops.at_close.iter().map(|row| row.drops).sum();
     if closed > 0 {
         let line = format!(
@@ -87,7 +90,10 @@ pub fn drops(drops: &Drops, most: usize, columns: Option<usize>, style: Style) -
         advice.remedies.iter().for_each(|remedy| page.item("  - ", remedy));
         page.paragraph(4, Tone::Faint, &format!("({})", advice.source));
     }
-    page.list("LIMITS", &drops.limits);
+    // The line at the top reports sampling.
+    let is_above = |limit: &&String| drops.sampling_factor > SPARSE && limit.starts_with(SAMPLED);
+    let limits: Vec<String> = drops.limits.iter().filter(|limit| !is_above(limit)).cloned().collect();
+    page.list("LIMITS", &limits);
     text + &page.finish()
 }
 
@@ -140,6 +146,13 @@ fn rows(rows: &[DropRow], columns: Option<usize>, style: Style) -> String {
         }
     }
     table::lines(&table)
+}
+
+/// Whether some of the rows, but not all, lack the namespace, device or socket.
+fn has_gaps(rows: &[DropRow]) -> bool {
+    let owners: [fn(&DropRow) -> bool; 3] =
+        [|row| row.netns.is_some(), |row| row.device.is_some(), |row| row.socket.is_some()];
+    owners.iter().any(|has| rows.iter().any(has) && !rows.iter().all(has))
 }
 
 /// A share of all drops. A share below a ten-thousandth needs no exact figure.
@@ -259,7 +272,7 @@ mod tests {
             "NOT FILTERED",
             "75.0 %",
             "25.0 %",
-            "one drop in 2.00",
+            "one in 2.00",
             "WHAT TO DO",
             "netcliff watch",
             "LIMITS",
