@@ -68,6 +68,9 @@ fn streams() -> Vec<(&'static str, StreamReport)> {
     lossy["known"] = Value::Null;
     lossy["tcp"] = Value::Null;
     lossy["limited_by"] = Value::Null;
+    // Nothing was fully busy.
+    lossy["samples"][0]["receiver_cpu"] = json!(0.66);
+    lossy["receiver_cpu"]["busy"] = spread(0.66);
     lossy["datagrams"] =
         json!({"sent": 100_000, "received": 97_000, "lost": 3000, "duplicates": 0, "reordered": 4, "refused": 0});
     let mut cut = stream(json!([sure.clone()]), pinned, &[]);

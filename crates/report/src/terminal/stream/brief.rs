@@ -102,8 +102,8 @@ fn unknown_limit(report: &StreamReport, row: &StreamRow) -> String {
     };
     let full = format::share_short(BUSY);
     format!(
-        "The limit is unknown. No CPU and, on average, no end's threads that were checked were busy for more than {full} of the time (sender's \
-         threads {sender} of a CPU, receiver's {receiver}{busiest}), and no buffer or window that was checked was full{hint}"
+        "The limit is unknown. No CPU, and on average no checked thread, was busy for more than {full} of the time (sender's \
+         threads together {sender} of a CPU, receiver's {receiver}{busiest}), and no checked buffer or window was full{hint}"
     )
 }
 
