@@ -81,7 +81,7 @@ pub enum PartLimit {
 impl PartLimit {
     /// A CPU with this packet rate (packets/s) had too few packets.
     pub fn few_packets(packets_per_s: f64) -> Self {
-        Self::TooFew(format!("only {packets_per_s:.1} packets/s came: {TOO_FEW} to say what one costs"))
+        Self::TooFew(format!("only {packets_per_s:.1} packets/s came, {TOO_FEW} to measure the CPU time of one"))
     }
 
     /// A thread had too few slices or packets.

@@ -392,7 +392,7 @@ impl Conclusions {
                 host = Some(cliff.host);
             }
             Err(why) => {
-                self.lacks(&format!("CPU {cpu}"), format!("The cliff of CPU {cpu} is unknown: {why}."));
+                self.lacks(&format!("CPU {cpu}"), format!("CPU {cpu}: its cliff is unknown: {why}."));
                 part.why = Some(why);
             }
         }
@@ -518,7 +518,7 @@ impl Conclusions {
                  time",
                 print_pps(three_digits(cliff.value))
             );
-            self.lacks(&name, format!("The cliff of {name} is unknown: {why}."));
+            self.lacks(&name, format!("{name}: its cliff is unknown: {why}."));
             let part = &mut self.parts[at];
             (part.cliff_pps, part.share, part.share_highest, part.why) =
                 (None, None, None, Some(PartLimit::Other(why)));
@@ -533,7 +533,7 @@ impl Conclusions {
             self.lacks(
                 "parts",
                 format!(
-                    "The watched interfaces received {:.1} packets/s: too few to learn a cliff. Watch an interface that receives traffic.",
+                    "The watched interfaces received {:.1} packets/s, too few to learn a cliff: watch an interface that receives traffic (--if).",
                     self.traffic.packets_per_s
                 ),
             );

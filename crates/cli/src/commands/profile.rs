@@ -59,7 +59,7 @@ pub fn run(args: &ProfileArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     write_stacks(args, &profile, &folded)?;
     if let Some(run) = run {
         output::say(format!(
-            "netcliff: kept as run {run}; `netcliff compare {run} last` compares it with the next profile"
+            "netcliff: stored as run {run}; `netcliff compare {run} last` compares it with the next profile"
         ));
     }
     Ok(ExitCode::from(u8::from(profile.stages.is_empty())))
@@ -207,7 +207,7 @@ impl Profiles {
                 // The name of `--name` belongs to the command's run, not to the profile.
                 store.rename(run, None)?;
                 let load = profile.load.as_deref().unwrap_or_default();
-                output::say(format!("netcliff: the profile of {load} is kept as run {run}"));
+                output::say(format!("netcliff: the profile of {load} is stored as run {run}"));
             }
         }
         self.failure.map_or(Ok(()), Err)

@@ -174,7 +174,7 @@ fn at_throughput(
 fn keep((store, run): (&Store, i64), host: &Fingerprint, found: &Rfc2544Report) -> anyhow::Result<()> {
     store.set_fingerprint(run, host)?;
     store.finish_document(run, found.partial.is_some(), found)?;
-    output::say(format!("netcliff: kept as run {run}"));
+    output::say(format!("netcliff: stored as run {run}"));
     Ok(())
 }
 

@@ -93,7 +93,7 @@ pub fn run(args: &RrArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> {
             store.set_fingerprint(run, fingerprint)?;
         }
         store.finish_document(run, found.partial, &found)?;
-        output::say(format!("netcliff: kept as run {run}"));
+        output::say(format!("netcliff: stored as run {run}"));
         Ok(())
     });
     show(args, &found)?;

@@ -145,7 +145,7 @@ pub fn run(args: &StreamArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode
     let kept = kept.map_or(Ok(()), |(store, run)| -> anyhow::Result<()> {
         store.set_fingerprint(run, &found.fingerprint)?;
         store.finish_document(run, found.partial, &found)?;
-        output::say(format!("netcliff: kept as run {run}"));
+        output::say(format!("netcliff: stored as run {run}"));
         Ok(())
     });
     show(args, &found)?;

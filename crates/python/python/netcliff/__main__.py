@@ -127,7 +127,7 @@ def main() -> int:
         for record in result.records():
             print(record.to_json())
     elif result.run is not None:
-        print(f"netcliff: kept as run {result.run}", file=sys.stderr)
+        print(f"netcliff: stored as run {result.run}", file=sys.stderr)
     return 1 if any(state == "failed" for _, state, _ in result.missing) else 0
 
 

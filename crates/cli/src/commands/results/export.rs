@@ -107,7 +107,7 @@ pub(super) fn import(store: &Store, paths: &[PathBuf], named: bool) -> anyhow::R
             store.rename(run, own.as_deref())?;
         }
         let called = own.map_or(String::new(), |own| format!(" ({own})"));
-        Ok(format!("netcliff: {name} is kept as run {run}{called}"))
+        Ok(format!("netcliff: {name} is stored as run {run}{called}"))
     };
     let kept = store.atomically(|| all.into_iter().map(keep).collect::<anyhow::Result<Vec<_>>>())?;
     kept.iter().for_each(output::say);

@@ -105,7 +105,7 @@ impl<'a, R: Serialize + DeserializeOwned> Kept<'a, R> {
     pub fn release(self) -> bool {
         let run = self.held.run;
         drop(self.held);
-        output::say(format!("netcliff: kept as run {run}"));
+        output::say(format!("netcliff: stored as run {run}"));
         self.lost.is_none()
     }
 }
