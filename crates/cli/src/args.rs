@@ -98,7 +98,7 @@ pub struct StoreArgs {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Calibrate this host, predict and simulate its cliff, measure it, and show the three on one page
+    /// Measure this host's cliff, the load past which it loses packets; predict it by model and simulation
     Find(Box<FindArgs>),
     /// Run an experiment from a file: by the model, in simulation or with real packets
     Run(RunArgs),

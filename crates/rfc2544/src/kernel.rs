@@ -66,7 +66,7 @@ pub enum DeviceError {
         why: String,
     },
     /// The user pressed Ctrl-C.
-    #[error("stopped before it was done")]
+    #[error("stopped by a signal, such as Ctrl-C")]
     Stopped,
 }
 
