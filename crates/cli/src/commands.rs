@@ -85,9 +85,9 @@ pub fn store_path(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 
 /// The host that `--host` names, with the changes of `--set`.
 ///
-/// If people read the output, it also reports the run that the costs are from, with its measured cliff. For a preset that
-/// is used because there is no run, [`preset_caution`] is at the top of the page. `has_p99`: whether the command computes a
-/// p99 for this host.
+/// If people read the output, it also reports the run that the costs are from, with its measured cliff. For a preset
+/// that is used because there is no run, [`preset_caution`] is at the top of the page. `has_p99`: whether the command
+/// computes a p99 for this host.
 pub fn costs(
     name: Option<&str>,
     set: &[String],
@@ -218,7 +218,7 @@ pub fn stop_on_signal() -> anyhow::Result<Arc<AtomicBool>> {
         match first {
             None => {
                 first = Some(Instant::now());
-                output::say("netcliff: stopping; what was measured is kept (once more to leave at once)");
+                output::say("netcliff: stopping; press Ctrl-C again to exit at once, without results");
             }
             Some(first) if first.elapsed() < SAME_STOP => {}
             // After the second signal, exit at once. The next start undoes changes by the journal.

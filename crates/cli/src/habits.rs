@@ -103,8 +103,8 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
     (&["simulate"], &["--time", "--duration"], "--packets N, or --precision: it simulates packets, not a time"),
 ];
 
-/// Names that netcliff's own commands have for one thing. A command that refuses a name of a group names the one that it
-/// has.
+/// Names that netcliff's own commands have for one thing. A command that refuses a name of a group names the one that
+/// it has.
 const ALIKE: &[&[&str]] = &[
     &["--for", "--time", "--duration", "--seconds"],
     &["--if", "--interface", "--interfaces", "--iface", "--device", "--dev", "--nic", "-i", "-I"],

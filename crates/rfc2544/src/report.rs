@@ -166,8 +166,8 @@ impl SizeReport {
         self.searched().any(|searched| searched.found.first().is_some_and(limited))
     }
 
-    /// Total length of all trials of the searches (s), also of one that ended early; void trials count with their requested
-    /// length.
+    /// Total length of all trials of the searches (s), also of one that ended early; void trials count with their
+    /// requested length.
     pub fn searched_s(&self) -> f64 {
         let unfinished = self.unfinished.iter().map(|turn| &turn.searched);
         self.searched().chain(unfinished).map(|searched| searched.trial_time_s).sum()

@@ -240,7 +240,7 @@ fn two_signals_at_once_are_one_stop() {
     let Ended { status, stdout, stderr } = run.end(std::time::Duration::from_secs(60));
     let found = printed(&stdout, &stderr);
     assert!(status.code() == Some(1) && found["partial"].is_string(), "{found}");
-    assert_eq!(stderr.matches("stopping; what was measured is kept").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("stopping; press Ctrl-C again").count(), 1, "{stderr}");
     assert_eq!(namespaces_of(pid), [""; 0], "namespaces are left");
 }
 

@@ -24,8 +24,8 @@ pub fn all() -> &'static [Rule] {
     RULES
 }
 
-/// Advice for the reasons of these rows, in their order and without repetition. Commands run in the network namespace of
-/// the rows.
+/// Advice for the reasons of these rows, in their order and without repetition. Commands run in the network namespace
+/// of the rows.
 pub fn advice(rows: &[DropRow]) -> Vec<DropAdvice> {
     let mut found: Vec<(&Rule, Vec<String>, BTreeSet<&str>)> = Vec::new();
     for row in rows {

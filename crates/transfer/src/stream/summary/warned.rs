@@ -81,8 +81,8 @@ fn stolen(row: &StreamRow) -> Vec<String> {
     (steal > STEAL).then(|| format!("the hypervisor took {:.1} % of a CPU", steal * 100.0)).into_iter().collect()
 }
 
-/// Warnings for a window or a buffer that was the limit. If the sender's threads were fully busy, they were the limit. A
-/// fully busy receiver has a full window whatever the window's size, so its window is then not named.
+/// Warnings for a window or a buffer that was the limit. If the sender's threads were fully busy, they were the limit.
+/// A fully busy receiver has a full window whatever the window's size, so its window is then not named.
 fn held_back(row: &StreamRow, threads: Option<u32>) -> Vec<String> {
     let Some(tcp) = &row.tcp else { return Vec::new() };
     let is_full = |threads: u32| row.sender_cpu.busy.is_some_and(|busy| busy.median > BUSY * f64::from(threads));
