@@ -3,8 +3,8 @@
 use netcliff_rfc2544::report::{Limit, Rfc2544Report, SizeReport};
 
 use super::{
-    Tables, add_goals, between, bursts, ended_early, goals, lacks, latency, lost, notes, pps, searched, table, throughput,
-    throughput_of, unfinished, words,
+    Tables, add_goals, between, bursts, ended_early, goals, lacks, latency, lost, notes, pps, searched, table,
+    throughput, throughput_of, unfinished, words,
 };
 use crate::format;
 use crate::terminal::Style;
