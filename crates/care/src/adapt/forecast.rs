@@ -2,9 +2,10 @@
 
 use netcliff_core::scheme::Napi;
 use netcliff_core::switching::Part;
-use netcliff_core::{Arrivals, Engine, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
+use netcliff_core::{Arrivals, Engine, EngineKind, Figure, FrameSizes, Host, Load, Outcome, Point, Scheme, Traffic};
 use netcliff_model::{Fidelity, ModelEngine};
 use netcliff_sim::SimEngine;
+use serde::{Serialize, Serializer};
 
 /// Loads at which both modes are predicted, as shares of the upper threshold.
 const SHARES: [f64; 9] = [1.0 / 32.0, 1.0 / 16.0, 0.125, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25];
@@ -18,7 +19,7 @@ const LEFT: f64 = 0.02;
 const MORE: f64 = 0.005;
 
 /// Prediction for one mode at one load.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Side {
     /// Mean time from arrival to the end of protocol processing or, if the costs include an application, until the
@@ -31,7 +32,7 @@ pub struct Side {
 }
 
 /// Predictions for both modes at one load.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Both {
     /// The load (pps).
@@ -43,7 +44,7 @@ pub struct Both {
 }
 
 /// Predictions for both modes, at loads up to 1.25 times the threshold for polling.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Forecast {
     /// Source of the CPU costs.
@@ -51,7 +52,8 @@ pub struct Forecast {
     /// Frame size used for the predictions (bytes, FCS included).
     pub frame_bytes: f64,
     /// Engine that computed the predictions: `model` or `sim`.
-    pub engine: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub engine: EngineKind,
     /// Scheme of the device in interrupt mode.
     pub interrupt: String,
     /// Scheme of the device in polling mode.
@@ -67,11 +69,9 @@ pub struct Forecast {
     pub poll_leaves_more_from_pps: Option<f64>,
     /// The cliff that `find` measured together with these costs, by default on this host: highest load without more
     /// loss than permitted (pps); absent if these costs have no measured cliff.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured_cliff_pps: Option<f64>,
-    /// The same cliff with its interval.
-    #[serde(skip)]
-    pub measured_cliff: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "value_only")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub measured_cliff_pps: Option<Figure>,
     /// The scheme with which the costs were measured; `None`: unknown, or that of interrupt mode.
     #[serde(skip)]
     pub measured_scheme: Option<String>,
@@ -102,20 +102,19 @@ impl Forecast {
             SHARES.iter().map(|share| at(share * up_pps)).collect()
         };
         let (engine, loads) = match all(&by_model) {
-            Some(loads) => ("model", loads),
-            None => ("sim", all(&by_sim)?),
+            Some(loads) => (EngineKind::Model, loads),
+            None => (EngineKind::Sim, all(&by_sim)?),
         };
         Some(Self {
             costs: name.to_owned(),
             frame_bytes,
-            engine: engine.to_owned(),
+            engine,
             interrupt: schemes[0].to_string(),
             poll: schemes[1].to_string(),
             poll_leaves_more_from_pps: crossing(&loads),
             loads,
             has_application: host.application_s.is_some(),
             measured_cliff_pps: None,
-            measured_cliff: None,
             measured_scheme: None,
         })
     }
@@ -126,6 +125,11 @@ impl Forecast {
         let both = self.loads.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
         Some((both.load_pps, if part == Part::Poll { both.poll } else { both.interrupt }))
     }
+}
+
+/// Serialises a figure without its interval.
+fn value_only<S: Serializer>(figure: &Option<Figure>, out: S) -> Result<S::Ok, S::Error> {
+    figure.map(|figure| figure.value).serialize(out)
 }
 
 fn side(outcome: &Outcome) -> Option<Side> {
@@ -179,7 +183,7 @@ mod tests {
         let host = Host::pentium4_2530mhz();
         let poll = Napi { defer_hard_irqs: 2, gro_flush_timeout_s: 50e-6, ..Napi::default() };
         let found = Forecast::of(("a test", &host), [Napi::default(), poll], 127e3, 64.0).unwrap();
-        assert_eq!(found.engine, "sim");
+        assert_eq!(found.engine, EngineKind::Sim);
         let [(_, quiet), (pps, busy)] = [Part::Interrupt, Part::Poll].map(|part| found.near(63.5e3, part).unwrap());
         assert!((pps - 63.5e3).abs() < 1.0);
         assert!(busy.cpu_left > quiet.cpu_left + 0.05, "{quiet:?} {busy:?}");

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use netcliff_care::adapt::{self, Both, Device, Event, Forecast, Options, Thresholds};
-use netcliff_core::Host;
 use netcliff_core::switching::Part;
+use netcliff_core::{EngineKind, Host};
 use netcliff_host::inventory::Inventory;
 use netcliff_host::journal::HostLock;
 use netcliff_host::nic::{self, Nic};
@@ -156,10 +156,9 @@ fn forecast(
     let name = found.name.to_string();
     let forecast = Forecast::of((name.as_str(), &found.calibration.host), parts, up_pps, frame_bytes);
     let forecast = forecast.ok_or("neither model nor simulator has these schemes at these loads")?;
-    let measured_cliff_pps = found.cliff_pps.map(|cliff| cliff.value);
     let measured_scheme = found.run.map(|_| found.finding.setup.scheme.to_string());
     let measured_scheme = measured_scheme.filter(|scheme| *scheme != forecast.interrupt);
-    Ok(Forecast { measured_cliff_pps, measured_cliff: found.cliff_pps, measured_scheme, ..forecast })
+    Ok(Forecast { measured_cliff_pps: found.cliff_pps, measured_scheme, ..forecast })
 }
 
 /// Other programs and drivers that change the same settings of a device.
@@ -270,7 +269,7 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
     };
     let mut text = format!(
         "  expected at each load ({} with the costs of {}; frames of {:.0} bytes):\n",
-        if forecast.engine == "model" { "by the model" } else { "simulated" },
+        if forecast.engine == EngineKind::Model { "by the model" } else { "simulated" },
         forecast.costs,
         forecast.frame_bytes
     );
@@ -306,7 +305,7 @@ fn expected(forecast: &Forecast, up_pps: f64) -> String {
         }
         None => "  at none of these loads does polling leave more CPU time: these settings gain nothing\n".to_owned(),
     };
-    if let Some(cliff) = forecast.measured_cliff.filter(|cliff| cliff.value < up_pps) {
+    if let Some(cliff) = forecast.measured_cliff_pps.filter(|cliff| cliff.value < up_pps) {
         text += &format!(
             "  {} measured the cliff at {}, below the load at which polling begins: set --up a little below it\n",
             forecast.costs,
