@@ -14,13 +14,18 @@ apart() {
     return 1
 }
 
-# Starts the far host's agent. `kill $agent` ends it.
-listen() {
-    /bin/ip netns exec far env NETCLIFF_STATE_DIR=/tmp/far-state netcliff agent --listen 10.9.0.2:9940 --key /tmp/key \
-        --allow-settings eth1 --silence 20s >/tmp/agent.log 2>&1 &
+# start_agent NAMESPACE ADDRESS [OPTION...]: starts the agent of a host; `near` is no namespace. `kill $agent` ends it.
+start_agent() {
+    namespace=$1 address=$2
+    shift 2
+    set -- env NETCLIFF_STATE_DIR="/tmp/$namespace-state" netcliff agent --listen "$address:9940" --key /tmp/key "$@"
+    [ "$namespace" = near ] || set -- /bin/ip netns exec "$namespace" "$@"
+    "$@" >/tmp/agent.log 2>&1 &
     agent=$!
     for _ in $(seq 100); do grep -q listens /tmp/agent.log && break; sleep 0.1; done
 }
+
+listen() { start_agent far 10.9.0.2 --allow-settings eth1 --silence 20s; }
 
 state_and_speed() {
     state
@@ -123,9 +128,7 @@ END
 # of eth0, the packets/s that arrive there, the idle share of the CPU that it interrupts, and the one-way latency of 100 requests/s.
 adapting() {
     apart || return 1
-    NETCLIFF_STATE_DIR=/tmp/near-state netcliff agent --listen 10.9.0.1:9940 --key /tmp/key >/tmp/agent.log 2>&1 &
-    agent=$!
-    for _ in $(seq 100); do grep -q listens /tmp/agent.log && break; sleep 0.1; done
+    start_agent near 10.9.0.1
     for irq in $(interrupts ' ' | awk '{ print $3 }'); do echo 1 >"/proc/irq/$irq/smp_affinity_list"; done
     for _ in 1 2 3; do
         for pps in 500 3000 6000; do

@@ -18,6 +18,7 @@ use netcliff_trial::rig::{MOST_QUEUES, Place, RigOptions, Sending};
 /// `netcliff find`.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(super::bed::with_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff find --quick  # about one minute on two CPUs
@@ -94,9 +95,6 @@ pub struct FindArgs {
     /// netns is two network namespaces joined by veth; loopback is 127.0.0.1, where the sender's CPU also does
     /// the receive path's work. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
     /// vm:vmxnet3 are the NIC of a guest of QEMU.
-    ///
-    /// No packet of a testbed passes a NIC of this host, so that the settings of such a NIC (ethtool, `netcliff tune`)
-    /// have no effect there.
     #[arg(long, value_name = "TESTBED", default_value = "best", value_parser = Testbed::parser(), hide_possible_values = true, help_heading = "Testbed")]
     pub testbed: Testbed,
     /// Open QEMU's monitor at this abstract UNIX socket: `socat - ABSTRACT-CONNECT:NAME`

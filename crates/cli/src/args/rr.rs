@@ -22,6 +22,7 @@ const GUEST_TIMEOUT_S: f64 = 10.0;
 /// `netcliff rr`.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(super::bed::with_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff rr  # TCP on this host, one request in flight
@@ -103,9 +104,6 @@ pub struct RrArgs {
     ///
     /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the
     /// NIC of a guest of QEMU (docs/how-to/vm.md), in which the server is.
-    ///
-    /// No packet of a testbed passes a NIC of this host, so that the settings of such a NIC (ethtool, `netcliff tune`)
-    /// have no effect there.
     #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, default_value = Place::Best.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
     pub testbed: Testbed,
     /// What a guest is made of.

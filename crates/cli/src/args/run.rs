@@ -16,6 +16,7 @@ use super::wait::WaitArgs;
 /// `netcliff run`.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(super::bed::with_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff run --list  # the built-in experiments
@@ -83,9 +84,6 @@ pub struct RunArgs {
     /// best is netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and vm:vmxnet3 are the
     /// NIC of a guest of QEMU (docs/how-to/vm.md): the experiment may change its offloads and coalescing, and the MTU
     /// and rate of its link.
-    ///
-    /// No packet of a testbed passes a NIC of this host, so that the settings of such a NIC (ethtool, `netcliff tune`)
-    /// have no effect there.
     #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, default_value = Place::Netns.name(), conflicts_with_all = ["to", "ssh"], help_heading = "Ends")]
     pub testbed: Testbed,
     /// Where the far end of an experiment of transfers is.

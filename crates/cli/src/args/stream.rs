@@ -18,6 +18,7 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
 /// `netcliff stream`.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(super::bed::with_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff stream  # TCP over loopback, 1 MiB blocks, 5 repeats
@@ -83,9 +84,6 @@ pub struct StreamArgs {
     ///
     /// Also loopback, and best: netns where permitted, else loopback. vm:e1000, vm:e1000e, vm:igb, vm:virtio-net and
     /// vm:vmxnet3 are the NIC of a guest of QEMU (docs/how-to/vm.md), the far end.
-    ///
-    /// No packet of a testbed passes a NIC of this host, so that the settings of such a NIC (ethtool, `netcliff tune`)
-    /// have no effect there.
     #[arg(long, value_name = "TESTBED", value_parser = Testbed::parser(), hide_possible_values = true, conflicts_with_all = ["to", "ssh", "address", "namespaces"], help_heading = "Ends")]
     pub testbed: Option<Testbed>,
     /// What a guest is made of.
