@@ -50,7 +50,7 @@ const OTHER_RUN: &str = "another netcliff run (";
 const AT_THE_SAME_TIME: &str = ") measures or changes this host at the same time";
 
 /// Another netcliff run that was active during a run. `Display` gives a sentence, which results store as a note.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OtherRun {
     /// Process of the other run.
     pub process: String,

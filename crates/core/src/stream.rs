@@ -22,7 +22,7 @@ pub use row::{
 };
 pub use wire::{TcpFlow, TcpFlows, TcpInterval, TcpRow, UdpRow};
 
-/// Last words of [`StreamWarning::FullCpus`], by which its sentence is read.
+/// Last words of the sentence of [`FullCpus`], by which it is read.
 const FULL_CPUS: &str = " fully busy, softirqs and other programs included";
 
 /// Median, minimum and maximum over repeats.
@@ -158,6 +158,34 @@ impl fmt::Display for FullThreads {
     }
 }
 
+/// CPUs of the host that were fully busy in a row.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FullCpus {
+    /// The row: path and block size.
+    pub row: String,
+    /// Numbers of the CPUs, at least one.
+    pub cpus: Vec<usize>,
+}
+
+impl FullCpus {
+    /// The CPUs that a sentence is about. `None` if it is another sentence.
+    fn read(sentence: &str) -> Option<Self> {
+        let (row, cpus) = sentence.strip_suffix(FULL_CPUS)?.rsplit_once(": CPU")?;
+        let numbers = cpus.strip_prefix("s ").and_then(|cpus| cpus.strip_suffix(" were"));
+        let numbers = numbers.or_else(|| cpus.strip_prefix(' ')?.strip_suffix(" was"))?;
+        let cpus: Option<Vec<usize>> = numbers.split(", ").map(|cpu| cpu.parse().ok()).collect();
+        Some(Self { row: row.to_owned(), cpus: cpus? })
+    }
+}
+
+impl fmt::Display for FullCpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cpus: Vec<String> = self.cpus.iter().map(usize::to_string).collect();
+        let (what, were) = if cpus.len() > 1 { ("CPUs", "were") } else { ("CPU", "was") };
+        write!(f, "{}: {what} {} {were}{FULL_CPUS}", self.row, cpus.join(", "))
+    }
+}
+
 /// A limit of a stream's figures. In JSON it is a sentence; what is read from JSON has its kind again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
@@ -165,26 +193,20 @@ pub enum StreamWarning {
     /// The threads of an end were fully busy, and limited the rate.
     FullThreads(FullThreads),
     /// CPUs of the host were fully busy.
-    FullCpus(String),
-    /// Another netcliff run was active during this run ([`OtherRun`]).
-    OtherRun(String),
+    FullCpus(FullCpus),
+    /// Another netcliff run was active during this run.
+    OtherRun(OtherRun),
     /// Any other limit.
     Other(String),
-}
-
-impl StreamWarning {
-    /// These CPUs were fully busy in `row`.
-    pub fn full_cpus(row: &str, cpus: &[String]) -> Self {
-        let (what, were) = if cpus.len() > 1 { ("CPUs", "were") } else { ("CPU", "was") };
-        Self::FullCpus(format!("{row}: {what} {} {were}{FULL_CPUS}", cpus.join(", ")))
-    }
 }
 
 impl fmt::Display for StreamWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FullThreads(full) => write!(f, "{full}"),
-            Self::FullCpus(sentence) | Self::OtherRun(sentence) | Self::Other(sentence) => f.write_str(sentence),
+            Self::FullCpus(full) => write!(f, "{full}"),
+            Self::OtherRun(other) => write!(f, "{other}"),
+            Self::Other(sentence) => f.write_str(sentence),
         }
     }
 }
@@ -193,10 +215,10 @@ impl From<String> for StreamWarning {
     fn from(sentence: String) -> Self {
         if let Some(full) = FullThreads::read(&sentence) {
             Self::FullThreads(full)
-        } else if sentence.ends_with(FULL_CPUS) {
-            Self::FullCpus(sentence)
-        } else if OtherRun::read(&sentence).is_some() {
-            Self::OtherRun(sentence)
+        } else if let Some(full) = FullCpus::read(&sentence) {
+            Self::FullCpus(full)
+        } else if let Some(other) = OtherRun::read(&sentence) {
+            Self::OtherRun(other)
         } else {
             Self::Other(sentence)
         }
@@ -232,16 +254,17 @@ mod tests {
     /// JSON has the sentences, as it had before there were kinds, and a stored warning is read with its kind.
     #[test]
     fn a_stored_warning_is_read_with_its_kind() {
-        let cpus = ["2".to_owned(), "3".to_owned()];
+        let cpus =
+            |cpus: &[usize]| StreamWarning::FullCpus(FullCpus { row: "write of 1MiB".to_owned(), cpus: cpus.to_vec() });
         let full = |sends, several| {
             StreamWarning::FullThreads(FullThreads { row: "write of 1MiB".to_owned(), sends, several })
         };
         let all = [
             full(false, false),
             full(true, true),
-            StreamWarning::full_cpus("write of 1MiB", &cpus[..1]),
-            StreamWarning::full_cpus("write of 1MiB", &cpus),
-            OtherRun { process: "pid 17 of user alice (1000)".to_owned() }.to_string().into(),
+            cpus(&[2]),
+            cpus(&[2, 3]),
+            StreamWarning::OtherRun(OtherRun { process: "pid 17 of user alice (1000)".to_owned() }),
             "devices dropped 3 packets".to_owned().into(),
         ];
         let kinds = |warning: &StreamWarning| std::mem::discriminant(warning);
@@ -254,6 +277,6 @@ mod tests {
         let stored = "write of 1MiB: the receiver's thread used its CPU to the full: it is what limits the rate";
         assert_eq!(full(false, false).to_string(), stored);
         let stored = "write of 1MiB: CPUs 2, 3 were fully busy, softirqs and other programs included";
-        assert_eq!(StreamWarning::full_cpus("write of 1MiB", &cpus).to_string(), stored);
+        assert_eq!(cpus(&[2, 3]).to_string(), stored);
     }
 }

@@ -357,7 +357,10 @@ fn rate(slices: &[(&CpuSlice, bool)], of: fn(&CpuSlice) -> f64) -> f64 {
 
 impl Conclusions {
     fn lacks(&mut self, figure: &str, why: String) {
-        let missing = Missing { figure: FigurePath::Named(figure.to_owned()), why };
+        self.add_missing(Missing { figure: FigurePath::Named(figure.to_owned()), why });
+    }
+
+    fn add_missing(&mut self, missing: Missing) {
         if !self.missing.contains(&missing) {
             self.missing.push(missing);
         }
@@ -409,7 +412,7 @@ impl Conclusions {
                 Doubt::Fixed => format!("time per second (timers) cannot be separated from time per packet: the load changed by {moved:.0} % only, and 20 % are needed. A watch that covers a quiet and a busy hour separates them"),
                 Doubt::Ticks => "interrupts, polls and wake-ups are in the cost of a packet, although packets share them near the cliff: ticks do not show them. With eBPF (root, a kernel with BTF) they are separated".to_owned(),
             };
-            self.lacks(&format!("costs of CPU {cpu}"), format!("CPU {cpu}: {why}."));
+            self.add_missing(Missing::of_cpu(cpu, &why));
         }
     }
 

@@ -17,6 +17,19 @@ pub struct Missing {
     pub why: String,
 }
 
+impl Missing {
+    /// Costs of a CPU that cannot be determined separately; `why` has no full stop.
+    pub fn of_cpu(cpu: u32, why: &str) -> Self {
+        Self { figure: FigurePath::CpuCosts(cpu), why: format!("CPU {cpu}: {why}.") }
+    }
+
+    /// Number of the CPU of [`Missing::of_cpu`], and the sentence without its name; `None` for other figures.
+    pub fn cpu(&self) -> Option<(u32, &str)> {
+        let FigurePath::CpuCosts(cpu) = self.figure else { return None };
+        Some((cpu, self.why.strip_prefix(&format!("CPU {cpu}: "))?))
+    }
+}
+
 /// A figure that every engine may give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "BY_ENGINE has their keys and words")]
@@ -75,6 +88,9 @@ impl EngineFigure {
     }
 }
 
+/// First words of the path of [`FigurePath::CpuCosts`].
+const CPU_COSTS: &str = "costs of CPU ";
+
 /// Path of a figure in a finding's JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FigurePath {
@@ -86,6 +102,8 @@ pub enum FigurePath {
     Engine(EngineKind),
     /// A figure that does not belong to an engine.
     Whole(WholeFigure),
+    /// Costs of a CPU that `learn` watched, by its number: `costs of CPU 0`.
+    CpuCosts(u32),
     /// A part named by `learn` (`CPU 0`), or a path written by another version.
     Named(String),
 }
@@ -128,7 +146,7 @@ impl FigurePath {
         match self {
             Self::Of(_, engine, _) => *engine,
             Self::Check(_, Some((_, engine))) | Self::Engine(engine) => Some(*engine),
-            Self::Check(_, None) | Self::Whole(_) | Self::Named(_) => None,
+            Self::Check(_, None) | Self::Whole(_) | Self::CpuCosts(_) | Self::Named(_) => None,
         }
     }
 
@@ -163,7 +181,7 @@ impl FigurePath {
             Self::Engine(EngineKind::Sim) => "all simulated figures".to_owned(),
             Self::Engine(EngineKind::Wire) => "all measured figures".to_owned(),
             Self::Whole(whole) => whole.row().1.to_owned(),
-            Self::Named(path) => path.clone(),
+            Self::CpuCosts(_) | Self::Named(_) => self.to_string(),
         }
     }
 }
@@ -180,6 +198,7 @@ impl fmt::Display for FigurePath {
             Self::Check(name, Some((figure, engine))) => write!(out, "checks.{name}.{}.{engine}", figure.row().0),
             Self::Engine(engine) => write!(out, "{engine}"),
             Self::Whole(whole) => out.write_str(whole.row().0),
+            Self::CpuCosts(cpu) => write!(out, "{CPU_COSTS}{cpu}"),
             Self::Named(path) => out.write_str(path),
         }
     }
@@ -192,6 +211,9 @@ impl From<String> for FigurePath {
         let known = || {
             if let Some((whole, ..)) = WHOLE.iter().find(|(_, of, _)| *of == path) {
                 return Some(Self::Whole(*whole));
+            }
+            if let Some(cpu) = path.strip_prefix(CPU_COSTS) {
+                return cpu.parse().ok().map(Self::CpuCosts);
             }
             if let Some(check) = path.strip_prefix("checks.") {
                 let mut parts = check.rsplitn(3, '.');
@@ -243,6 +265,7 @@ mod tests {
             ("checks.rx-usecs=0.5+gro=on", check(None)),
             ("checks.rx-usecs=0.5+gro=on.cliff_pps.sim", check(Some((EngineFigure::Cliff, Sim)))),
             ("suggestions.tried", FigurePath::Whole(WholeFigure::SuggestionTried)),
+            ("costs of CPU 12", FigurePath::CpuCosts(12)),
             ("cliff_pps.abacus", FigurePath::Named("cliff_pps.abacus".to_owned())),
             ("", FigurePath::Named(String::new())),
         ] {

@@ -176,10 +176,9 @@ fn cost(part: &LearnedPart, cost: &Cost) -> String {
 
 /// Figures that are not known, with the reason. CPUs with the same reason share a line.
 fn unknown(learned: &Learned) -> Vec<String> {
-    let is_cpu = |name: &str| learned.parts.iter().any(|part| part.kind == PartKind::Cpu && part.name == name);
-    let mut groups: Vec<(Vec<&str>, &str)> = Vec::new();
+    let mut groups: Vec<(Vec<String>, &str)> = Vec::new();
     for one in &learned.missing {
-        match one.why.split_once(": ").filter(|(name, _)| is_cpu(name)) {
+        match one.cpu().map(|(cpu, why)| (format!("CPU {cpu}"), why)) {
             Some((name, why)) => match groups.iter_mut().find(|(_, known)| *known == why) {
                 Some((names, _)) => names.push(name),
                 None => groups.push((vec![name], why)),
@@ -187,7 +186,7 @@ fn unknown(learned: &Learned) -> Vec<String> {
             None => groups.push((Vec::new(), one.why.as_str())),
         }
     }
-    let line = |(names, why): &(Vec<&str>, &str)| {
+    let line = |(names, why): &(Vec<String>, &str)| {
         if names.is_empty() { (*why).to_owned() } else { format!("{}: {why}", names.join(", ")) }
     };
     groups.iter().map(line).collect()
@@ -239,7 +238,7 @@ fn traffic(learned: &Learned) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use netcliff_core::finding::{FigurePath, HostSummary, Missing};
+    use netcliff_core::finding::{HostSummary, Missing};
     use netcliff_core::learned::{LearnedTraffic, Watched};
     use netcliff_core::{Figure, Load, Traffic, written};
 
@@ -268,10 +267,7 @@ mod tests {
                 .to_vec(),
             why: None,
         };
-        let missing = |cpu: u32| Missing {
-            figure: FigurePath::Named(format!("costs of CPU {cpu}")),
-            why: format!("CPU {cpu}: polls took one packet."),
-        };
+        let missing = |cpu: u32| Missing::of_cpu(cpu, "polls took one packet");
         let index = |scale_s, index| Dispersion { scale_s, index, intervals: 100 };
         Learned {
             kind: "learn".to_owned(),

@@ -1,7 +1,7 @@
 //! Warnings: what limited a transfer or its results.
 
 use netcliff_core::repeats::Known;
-use netcliff_core::stream::{FullThreads, StreamRow, StreamWarning};
+use netcliff_core::stream::{FullCpus, FullThreads, StreamRow, StreamWarning};
 use netcliff_core::units;
 
 use super::Config;
@@ -70,9 +70,8 @@ fn surprises(row: &StreamRow) -> Vec<String> {
 }
 
 fn full_cpus(name: &str, row: &StreamRow) -> Option<StreamWarning> {
-    let full: Vec<String> =
-        row.system.iter().filter(|cpu| cpu.idle < 1.0 - BUSY).map(|cpu| cpu.cpu.to_string()).collect();
-    (!full.is_empty()).then(|| StreamWarning::full_cpus(name, &full))
+    let cpus: Vec<usize> = row.system.iter().filter(|cpu| cpu.idle < 1.0 - BUSY).map(|cpu| cpu.cpu).collect();
+    (!cpus.is_empty()).then(|| StreamWarning::FullCpus(FullCpus { row: name.to_owned(), cpus }))
 }
 
 /// Warnings for CPU time that the hypervisor gave to others.
