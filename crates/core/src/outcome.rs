@@ -405,6 +405,21 @@ impl Measure {
     pub fn is_quantile(&self) -> bool {
         self.key.starts_with("latency_p")
     }
+
+    /// True for a latency: its mean, quantiles and maximum.
+    pub fn is_latency(&self) -> bool {
+        self.key.starts_with("latency_")
+    }
+
+    /// True for a share of one CPU.
+    pub fn is_cpu(&self) -> bool {
+        self.key.starts_with("cpu_")
+    }
+
+    /// True for a share of lost packets.
+    pub fn is_loss(&self) -> bool {
+        self.key.starts_with("loss_")
+    }
 }
 
 impl PartialEq for Measure {
@@ -613,7 +628,7 @@ impl Attained {
     pub fn of(figure: &Measure, outcome: &Outcome, asked: f64) -> Option<Self> {
         let found = figure.of(outcome)?;
         let half = found.interval.map_or(0.0, |ends| (ends.high - ends.low) / 2.0);
-        let scale = if figure.key.starts_with("cpu_") { 1.0 } else { found.value.abs() };
+        let scale = if figure.is_cpu() { 1.0 } else { found.value.abs() };
         let half_width = Some(if half == 0.0 { 0.0 } else { half / scale }).filter(|width| width.is_finite());
         let reached = half_width.is_some_and(|width| width <= Precision::goal(asked));
         Some(Self { figure: *figure, half_width, reached })

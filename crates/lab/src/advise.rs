@@ -80,7 +80,7 @@ impl Indifference {
     fn at(self, goal: &Goal, best: f64) -> f64 {
         match self {
             Self::Absolute(zone) => zone,
-            Self::Share(share) if goal.measure.key.starts_with("loss") => (share * best).max(LOSS_ALIKE),
+            Self::Share(share) if goal.measure.is_loss() => (share * best).max(LOSS_ALIKE),
             Self::Share(share) if goal.measure.dimension == Dimension::Share => share,
             Self::Share(share) => share * best.abs(),
         }

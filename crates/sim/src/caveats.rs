@@ -31,7 +31,7 @@ pub(crate) fn is_unearned(point: &Point, short: Option<Short>, figure: &Measure)
     if is_heavy_tailed(&point.traffic.arrivals) {
         return !figure.is_quantile();
     }
-    short.is_some_and(|short| short.lack.concerns_all() || figure.key.starts_with("latency_"))
+    short.is_some_and(|short| short.lack.concerns_all() || figure.is_latency())
 }
 
 /// Compares the precision reached on `figures` with `asked`, the requested precision. A figure without a justified
@@ -168,7 +168,7 @@ fn imprecise(precision: &Precision, heavy: bool) -> Option<Note> {
     let described = |attained: &Attained| Missed {
         name: attained.figure.name,
         half_width: attained.half_width,
-        of_cpu: attained.figure.key.starts_with("cpu_"),
+        of_cpu: attained.figure.is_cpu(),
         never_below: limit.filter(|_| attained.figure.is_quantile()),
     };
     let figures: Vec<Missed> = precision.figures.iter().filter(missed).map(described).collect();

@@ -21,7 +21,7 @@ pub(super) fn judge(constraint: Constraint, values: &[f64], packets_each: u64, c
 /// a loss is at least the loss that would have been observed with this confidence. Half of the simulated packets count
 /// for this, as after the longest warm-up.
 pub(super) fn ends(measure: Measure, ends: Interval, values: &[f64], packets_each: u64) -> Interval {
-    if !measure.key.starts_with("loss") {
+    if !measure.is_loss() {
         return Interval { low: ends.low.max(0.0), ..ends };
     }
     let counted = 0.5 * values.len() as f64 * packets_each as f64;

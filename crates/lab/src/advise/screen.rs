@@ -25,7 +25,7 @@ pub(super) fn measures(question: &Question) -> Vec<Measure> {
 /// Distance within which a figure counts as near `value` (in its unit): a share of `value`, or of 1 - `value` for a CPU
 /// share above one half.
 fn slack(measure: Measure, value: f64, margin: f64) -> f64 {
-    let cpu = measure.dimension == Dimension::Share && !measure.key.starts_with("loss");
+    let cpu = measure.dimension == Dimension::Share && !measure.is_loss();
     margin * if cpu { value.min(1.0 - value).max(0.0) } else { value.abs() }
 }
 

@@ -331,7 +331,7 @@ fn kept(page: &mut Page, advice: &Advice, overall: &[Overall]) {
         return;
     }
     page.heading("ONE SETTING FOR ALL LOADS");
-    let of = if advice.goal.measure.key.starts_with("cpu") { "of one CPU" } else { "of the best of the load" };
+    let of = if advice.goal.measure.is_cpu() { "of one CPU" } else { "of the best of the load" };
     page.paragraph(
         2,
         Tone::Plain,

@@ -9,7 +9,7 @@ use crate::terminal::page::{Page, Tone};
 
 /// The best setting over several loads, as a line.
 pub(super) fn for_all(advice: &Advice, loads: usize, best: &Overall) -> String {
-    let of = if advice.goal.measure.key.starts_with("cpu") { "of one CPU" } else { "of the best" };
+    let of = if advice.goal.measure.is_cpu() { "of one CPU" } else { "of the best" };
     let worst = best.worst_pps.map_or(String::new(), |pps| format!(" (at {})", format::quantity(pps, Unit::Pps)));
     format!(
         "One setting for all {loads} loads: {}; it falls short of the best setting for each load by at most {} {of}{worst}.",
@@ -171,7 +171,7 @@ pub(super) fn present(page: &mut Page, all: &[Advice]) {
 }
 
 fn zone_of(advice: &Advice, zone: f64) -> String {
-    let of_cpu = if advice.goal.measure.key.starts_with("cpu") { " of one CPU" } else { "" };
+    let of_cpu = if advice.goal.measure.is_cpu() { " of one CPU" } else { "" };
     format!("{}{of_cpu}", format::quantity(zone, Unit::of(advice.goal.measure.dimension)))
 }
 
