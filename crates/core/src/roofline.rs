@@ -66,6 +66,14 @@ pub struct RoofRow {
     pub highest: Option<RoofHighest>,
 }
 
+impl RoofRow {
+    /// True if a cost of the CPU is the lowest bound.
+    pub fn is_bound_by_cpu(&self) -> bool {
+        let [_, _, _, cpu @ ..] = PARTS;
+        self.binding.as_deref().is_some_and(|part| cpu.contains(&part))
+    }
+}
+
 /// Bounds at the lowest interrupt rate, which the model has at its cliff. Present if frames per interrupt were neither
 /// given nor measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,8 @@
 mod command;
 mod permitted;
 
+pub use command::is_adaptive;
+pub(crate) use command::of_coalescing;
 pub(crate) use permitted::{is_interface_name, is_known_file};
 pub use same::same;
 

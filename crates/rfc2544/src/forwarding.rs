@@ -19,7 +19,7 @@ use netcliff_core::experiment::{self, FileError};
 use netcliff_core::inspection::Objective;
 use netcliff_core::{Fingerprint, Provenance};
 use netcliff_host::fingerprint;
-use netcliff_host::inventory::{Inventory, tells_load};
+use netcliff_host::inventory::{Inventory, Limitation};
 use netcliff_host::testbed::forward::{Forwarding as Way, RULES, RULES_BY_DEFAULT};
 use netcliff_packets::port::SendBy;
 
@@ -108,8 +108,8 @@ pub fn run(
     let inventory = Inventory::of_this_host();
     let host = fingerprint::of_host(&inventory, &nics);
     let mut found = Found::new(&set_ups, &settings);
-    let limits = inventory.limits();
-    found.warnings.extend(limits.iter().map(ToString::to_string).filter(|limit| tells_load(limit)));
+    let load = inventory.limits().into_iter().find(|limit| matches!(limit, Limitation::OtherLoad { .. }));
+    found.warnings.extend(load.map(|limit| limit.to_string()));
     if let Some(before) = watch.resumed() {
         found.warnings.extend(changed_meanwhile(&before.fingerprint, &host));
         found.take_up(before);

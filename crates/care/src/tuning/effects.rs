@@ -17,7 +17,7 @@ use netcliff_core::finding::Calibration;
 use netcliff_core::{Host, Outcome};
 use netcliff_host::inspect::{Inspection, Port};
 use netcliff_host::nic::netdev::NapiKey;
-use netcliff_host::setting::{Group, Setting};
+use netcliff_host::setting::{Group, Setting, is_adaptive};
 use netcliff_host::tune::{Plan, Step};
 
 use netcliff_lab::costs::Found;
@@ -162,7 +162,7 @@ fn why_not(step: &Step) -> &'static str {
         "interrupts are suspended only for an application that asks for it (busy polling by epoll)";
     let file = file_name(&step.setting).unwrap_or_default();
     match &step.setting {
-        Setting::Ethtool { group: Group::Coalesce, key, .. } if key.starts_with("adaptive") => {
+        Setting::Ethtool { group: Group::Coalesce, key, .. } if is_adaptive(key) => {
             "which delays the driver chose while it adapted is not known"
         }
         Setting::Ethtool { group: Group::Features, key, .. } if key == "rx-lro" => {

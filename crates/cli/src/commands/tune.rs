@@ -18,6 +18,7 @@ use netcliff_host::files;
 use netcliff_host::inspect::Inspection;
 use netcliff_host::journal::{HostLock, ReplayReport, StateDir, UndoOutcome};
 use netcliff_host::nic;
+use netcliff_host::setting::Setting;
 use netcliff_host::tune::apply::{self, Applied, Session};
 use netcliff_host::tune::{Plan, PlanError, Step, Wish, named, permanent, plan};
 use netcliff_lab::costs;
@@ -43,14 +44,17 @@ pub fn run(args: &TuneArgs, store: &StoreArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A setting's value for a line of text, with the unit that its name implies.
-fn with_unit(name: &str, value: &str) -> String {
+/// A setting's value for a line of text, with its unit.
+fn with_unit(setting: &Setting, value: &str) -> String {
     let text = in_short(value);
-    if name.contains(" interrupt ") {
-        return format!("CPU {text}");
-    }
-    let last = name.rsplit(['/', '.', ' ']).next().unwrap_or_default().replace('-', "_");
-    let unit = match last.as_str() {
+    let name = match setting {
+        Setting::Interrupt { .. } => return format!("CPU {text}"),
+        Setting::File { path } => path.file_name().unwrap_or_default().to_string_lossy().replace('-', "_"),
+        Setting::Ethtool { key, .. } | Setting::QueueCoalesce { key, .. } => key.replace('-', "_"),
+        Setting::Napi { key, .. } => key.name().replace('-', "_"),
+        _ => String::new(),
+    };
+    let unit = match name.as_str() {
         "gro_flush_timeout" | "irq_suspend_timeout" => " ns",
         "busy_read" | "busy_poll" | "netdev_budget_usecs" | "rx_usecs" | "tx_usecs" => " us",
         _ => "",

@@ -63,10 +63,8 @@ impl Setting {
         };
         match self {
             Setting::Ethtool { group, key, .. } => match group {
-                Group::Coalesce if key.starts_with("adaptive") || key.starts_with("cqe-mode") => {
-                    words("-C", &[key, if value == "0" { "off" } else { "on" }])
-                }
-                Group::Coalesce => words("-C", &[key, value]),
+                Group::Coalesce if key.starts_with("cqe-mode") => words("-C", &[key, on_or_off(value)]),
+                Group::Coalesce => words("-C", &[key, of_coalescing(key, value)]),
                 Group::Rings => words("-G", &[key, value]),
                 Group::Channels => words("-L", &[key, value]),
                 Group::Features => words("-K", &[key, value]),
@@ -74,14 +72,9 @@ impl Setting {
                 Group::HeaderSplit => words("-G", &[key, value]),
             },
             Setting::QueueCoalesce { queue, key, .. } => {
-                let value = match (key.starts_with("adaptive"), value) {
-                    (true, "0") => "off",
-                    (true, _) => "on",
-                    _ => value,
-                };
                 let mask = queue_mask(*queue);
                 // The device is the first argument, as in all commands here.
-                words("--per-queue", &["queue_mask", &mask, "--coalesce", key, value])
+                words("--per-queue", &["queue_mask", &mask, "--coalesce", key, of_coalescing(key, value)])
             }
             Setting::HashFields { flow, .. } => match value {
                 "-" => None,
@@ -129,6 +122,20 @@ impl Setting {
             _ => "CAP_NET_ADMIN, which root has",
         }
     }
+}
+
+/// A coalescing value as a word of ethtool: `on` or `off` if the key is an adaptive switch.
+pub(crate) fn of_coalescing<'a>(key: &str, value: &'a str) -> &'a str {
+    if is_adaptive(key) { on_or_off(value) } else { value }
+}
+
+/// Whether a coalescing key is a switch with which the driver chooses the other values.
+pub fn is_adaptive(key: &str) -> bool {
+    key.starts_with("adaptive")
+}
+
+fn on_or_off(value: &str) -> &'static str {
+    if value == "0" { "off" } else { "on" }
 }
 
 /// Comment for a setting that no command sets.

@@ -8,7 +8,7 @@
 use super::{Plan, Step};
 use crate::{
     inspect::Inspection,
-    setting::{Group, Setting},
+    setting::{Group, Setting, of_coalescing},
 };
 use netcliff_core::quote::{ini, one_line, shell, udev as udev_word};
 use std::{collections::BTreeMap, path::Path};
@@ -262,10 +262,8 @@ fn net_option(setting: &Setting, new: &str) -> Option<(&'static str, String)> {
     let Setting::Ethtool { group, key, .. } = setting else {
         return matches!(setting, Setting::Mtu { .. }).then(|| ("mtu", new.to_owned()));
     };
-    let adaptive = key.starts_with("adaptive");
     Some(match group {
-        Group::Coalesce if adaptive => ("coalesce", format!("{key} {}", if new == "0" { "off" } else { "on" })),
-        Group::Coalesce => ("coalesce", format!("{key} {new}")),
+        Group::Coalesce => ("coalesce", format!("{key} {}", of_coalescing(key, new))),
         Group::Rings => ("ring", format!("{key} {new}")),
         Group::Channels => ("channels", format!("{key} {new}")),
         Group::Pause => ("pause", format!("{key} {new}")),

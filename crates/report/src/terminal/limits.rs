@@ -125,7 +125,7 @@ fn answer(roofline: &Roofline, drawing: &Drawing) -> String {
             assumed(roofline, small)
         );
     }
-    if [small, large].into_iter().any(|row| in_words(row.binding.as_deref()).starts_with(CPU)) {
+    if [small, large].into_iter().any(RoofRow::is_bound_by_cpu) {
         return format!(
             "About {bounds}{with}{measured}. Bounds of the CPU are computed from mean costs, without the costs' error: a measured cliff can \
              be above them. Those of link, bus and memory are upper bounds."

@@ -210,7 +210,7 @@ fn text(args: &AdaptArgs, event: &Event) -> String {
                 format!("{interface}: polling above {}, interrupts below {}{source}\n", pps(*up_pps), pps(*down_pps));
             for lever in settings {
                 let [found, interrupt, poll] =
-                    [&lever.found, &lever.interrupt, &lever.poll].map(|value| with_unit(&lever.name, value));
+                    [&lever.found, &lever.interrupt, &lever.poll].map(|value| with_unit(&lever.setting, value));
                 let when = if args.dry_run { "now" } else { "before" };
                 text += &format!("  {}: interrupts {interrupt}, polling {poll} ({when}: {found})\n", lever.name);
             }

@@ -227,7 +227,7 @@ fn carried_out(
 fn settings(plan: &Plan) -> String {
     let line = |step: &Step| {
         let of = &step.proposal;
-        format!("  {}: {} -> {}", of.name, with_unit(&of.name, &of.old), with_unit(&of.name, &of.new))
+        format!("  {}: {} -> {}", of.name, with_unit(&step.setting, &of.old), with_unit(&step.setting, &of.new))
     };
     plan.steps.iter().map(line).collect::<Vec<_>>().join("\n")
 }
