@@ -39,44 +39,44 @@ pub struct Host {
     /// s = 1/r: mean time of one interrupt, overhead and handler (s).
     #[serde(rename = "interrupt", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub interrupt_s: f64 = 0.0 => Time("interrupt") as SOFTIRQ,
+    pub interrupt_s: f64 = 0.0 => Time("interrupt" = "interrupt") as SOFTIRQ,
     /// Mean time of an interrupt that finds NAPI polling already (s). Such interrupts come only from NICs that do not
     /// mask them (those that QEMU emulates). With `interrupt_resume` also the time of an interrupt that comes when NAPI
     /// unmasks. None: equal to `interrupt`.
     #[serde(rename = "interrupt_polling", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub interrupt_polling_s: Option<f64> = None => Time("interrupt_polling"),
+    pub interrupt_polling_s: Option<f64> = None => Time("interrupt_polling" = "interrupt during a poll"),
     /// Part of `interrupt` and `mask` that the interrupted application pays when it continues, as for cold caches or
     /// leaving a virtual machine (s); packets that arrive during the poll do not wait for it. Only `napi` in the
     /// simulator; elsewhere it is paid before the poll. None: no such part.
     #[serde(rename = "interrupt_resume", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub interrupt_resume_s: Option<f64> = None => Time("interrupt_resume") as RESUME,
+    pub interrupt_resume_s: Option<f64> = None => Time("interrupt_resume" = "program after interrupt") as RESUME,
     /// Time from the cause of an interrupt to its handler (s); the CPU does other work until then. In a virtual machine
     /// it is the hypervisor's time to deliver the interrupt.
     #[serde(rename = "interrupt_latency", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub interrupt_latency_s: f64 = 0.0 => Time("interrupt_latency") as WAIT,
+    pub interrupt_latency_s: f64 = 0.0 => Time("interrupt_latency" = "interrupt latency") as WAIT,
     /// Protocol processing per packet, without the part per byte (s).
     #[serde(rename = "protocol", with = "units::time_s")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub protocol_s: f64 = 0.0 => Time("protocol") as SOFTIRQ,
+    pub protocol_s: f64 = 0.0 => Time("protocol" = "protocol per packet") as SOFTIRQ,
     /// Protocol processing per byte of the frame (s).
     #[serde(rename = "per_byte", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub per_byte_s: f64 = 0.0 => Time("per_byte") as SOFTIRQ,
+    pub per_byte_s: f64 = 0.0 => Time("per_byte" = "protocol per byte") as SOFTIRQ,
     /// m: one write to a NIC register, to mask or to unmask (s).
     #[serde(rename = "mask", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub mask_s: f64 = 0.0 => Time("mask") as SOFTIRQ,
+    pub mask_s: f64 = 0.0 => Time("mask" = "masking of interrupts") as SOFTIRQ,
     /// o: overhead of one poll (s).
     #[serde(rename = "poll", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub poll_s: f64 = 0.0 => Time("poll") as SOFTIRQ,
+    pub poll_s: f64 = 0.0 => Time("poll" = "poll") as SOFTIRQ,
     /// t_a: the application's time per packet (s); None: no application is modelled.
     #[serde(rename = "application", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub application_s: Option<f64> = None => Time("application") as APPLICATION,
+    pub application_s: Option<f64> = None => Time("application" = "program per packet") as APPLICATION,
     /// Several applications that share the CPU, each with its own socket; None: one application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications: Option<Applications> = None => Text("applications"),
@@ -84,46 +84,47 @@ pub struct Host {
     /// application's time.
     #[serde(rename = "context_switch", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub context_switch_s: f64 = 0.0 => Time("context_switch") as APPLICATION,
+    pub context_switch_s: f64 = 0.0 => Time("context_switch" = "switch to the program") as APPLICATION,
     /// Time that protocol processing spends to wake a blocked application (s).
     #[serde(rename = "wakeup", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub wakeup_s: f64 = 0.0 => Time("wakeup") as SOFTIRQ,
+    pub wakeup_s: f64 = 0.0 => Time("wakeup" = "wake-up of the program") as SOFTIRQ,
     /// Additional protocol time of a packet when the socket buffer is full, because packets that wait long have left
     /// the caches (s). Proportional to the buffer's filling.
     #[serde(rename = "cold_protocol", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub cold_protocol_s: f64 = 0.0 => Time("cold_protocol") as COLD_SOFTIRQ,
+    pub cold_protocol_s: f64 = 0.0 => Time("cold_protocol" = "protocol at full socket") as COLD_SOFTIRQ,
     /// Additional application time of a packet when the socket buffer is full (s). Proportional to the buffer's
     /// filling.
     #[serde(rename = "cold_application", with = "units::time_s", default)]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub cold_application_s: f64 = 0.0 => Time("cold_application") as COLD_APPLICATION,
+    pub cold_application_s: f64 = 0.0 => Time("cold_application" = "program at full socket") as COLD_APPLICATION,
     /// Protocol time of a packet that is dropped at a full socket buffer, divided by that of a delivered one: 0 to
     /// [`MOST_DROP_COST`]. Above 1 if CPUs contend for the socket's queue while most packets are dropped.
     #[serde(default = "defaults::socket_drop_cost")]
-    pub socket_drop_cost: f64 = 1.0 => Ratio("socket_drop_cost"),
+    pub socket_drop_cost: f64 = 1.0 => Ratio("socket_drop_cost" = "drop at full socket"),
     /// B: slots of the receive ring or backlog, the packet in service included.
     #[serde(default = "defaults::ring")]
-    pub ring: u64 = 1024 => Slots("ring"),
+    pub ring: u64 = 1024 => Slots("ring" = "ring or backlog"),
     /// Packets that the application's socket holds.
     #[serde(default = "defaults::socket_buffer")]
-    pub socket_buffer: u64 = 256 => Packets("socket_buffer"),
+    pub socket_buffer: u64 = 256 => Packets("socket_buffer" = "socket buffer"),
     /// Period of the scheduler's tick (s). At ticks, waiting threads and pending softirqs get the CPU.
     #[serde(rename = "tick", with = "units::time_s", default = "defaults::tick_s")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
-    pub tick_s: f64 = 4e-3 => Period("tick"),
+    pub tick_s: f64 = 4e-3 => Period("tick" = "scheduler's tick"),
     /// Distribution of the times above, which are its means; timers and the tick are constant.
     #[serde(default = "defaults::service")]
     pub service: Service = Service::Exponential => Text("service"),
     /// R: mean length of pauses, in which the CPU is taken away (s). None: no pauses, or those of `pause_times`.
     #[serde(rename = "pause", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub pause_s: Option<f64> = None => Period("pause", |host| host.pause_s.or_else(|| Some(host.pauses()?.mean_s))) as WAIT,
+    pub pause_s: Option<f64> = None =>
+        Period("pause" = "length of a pause", |host| host.pause_s.or_else(|| Some(host.pauses()?.mean_s))) as WAIT,
     /// U: mean time from the end of a pause to the start of the next (s), exponentially distributed.
     #[serde(rename = "pause_every", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub pause_every_s: Option<f64> = None => Period("pause_every"),
+    pub pause_every_s: Option<f64> = None => Period("pause_every" = "time between pauses"),
     /// Distribution of the lengths of pauses; None: exponential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_times: Option<PauseTimes> = None => Text("pause_times"),
@@ -132,17 +133,19 @@ pub struct Host {
     pub queues: Option<Queues> = None => Text("queues"),
     /// Packets in the ring at which the sender is stopped (802.3 pause frame); None: no flow control.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub xoff: Option<u64> = None => Packets("xoff"),
+    pub xoff: Option<u64> = None => Packets("xoff" = "ring level that stops"),
     /// Packets in the ring at which a stopped sender may continue; None: half of `xoff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub xon: Option<u64> = None => Packets("xon", |host| host.xon_packets().map(|packets| packets as f64)),
+    pub xon: Option<u64> = None =>
+        Packets("xon" = "ring level that resumes", |host| host.xon_packets().map(|packets| packets as f64)),
     /// Packets that a stopped sender queues before it drops; None: [`Host::SENDER_QUEUE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sender_queue: Option<u64> = None => Packets("sender_queue", |host| Some(host.sender_queue_packets() as f64)),
+    pub sender_queue: Option<u64> = None =>
+        Packets("sender_queue" = "sender's queue", |host| Some(host.sender_queue_packets() as f64)),
     /// Cost of one transmit completion, at the priority of protocol processing (s); None: nothing is sent.
     #[serde(rename = "transmit", with = "optional_time_s", default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    pub transmit_s: Option<f64> = None => Time("transmit"),
+    pub transmit_s: Option<f64> = None => Time("transmit" = "transmit completion"),
     /// Number of packets sent; None: equal to the number of delivered packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_load: Option<TransmitLoad> = None => Choice("transmit_load"),
@@ -151,7 +154,8 @@ pub struct Host {
     pub transmit_priority: Option<TransmitPriority> = None => Choice("transmit_priority"),
     /// Slots of the transmit ring, each occupied until its completion is processed; None: [`Host::TRANSMIT_RING`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transmit_ring: Option<u64> = None => Slots("transmit_ring", |host| Some(host.transmit_ring_slots() as f64)),
+    pub transmit_ring: Option<u64> = None =>
+        Slots("transmit_ring" = "transmit ring", |host| Some(host.transmit_ring_slots() as f64)),
 }
 }
 

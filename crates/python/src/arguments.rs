@@ -1,5 +1,6 @@
 //! Converts arguments given in Python: texts with units, or numbers whose unit is in the argument's name.
 
+use netcliff_core::host::{TABLE, Unit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 
@@ -40,7 +41,9 @@ pub(crate) fn assignment(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Strin
     }
     match (value.extract::<u64>(), value.extract::<f64>()) {
         (Ok(count), _) => Ok(format!("{name}={count}")),
-        (_, Ok(ratio)) if name == "socket_drop_cost" => Ok(format!("{name}={ratio}")),
+        (_, Ok(ratio)) if TABLE.iter().any(|key| key.name == name && key.unit == Unit::Ratio) => {
+            Ok(format!("{name}={ratio}"))
+        }
         (_, Ok(figure)) => Err(refused(&format!(
             "has no unit: give a text such as {name}=\"20us\", or the number in seconds as {name}_s={figure}"
         ))),

@@ -24,6 +24,7 @@ mod store;
 mod values;
 mod work;
 
+use netcliff_core::host::{TABLE, Unit};
 use pyo3::prelude::*;
 
 #[pymodule]
@@ -32,6 +33,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PRESETS", netcliff_core::host::PRESETS)?;
     module.add("HOST_KEYS", netcliff_core::host::KEYS)?;
     module.add("HOST_TEXT_KEYS", netcliff_core::host::TEXT_KEYS)?;
+    let counts = TABLE.iter().filter(|key| !matches!(key.unit, Unit::Time | Unit::Text)).map(|key| key.name);
+    module.add("HOST_COUNT_KEYS", counts.collect::<Vec<_>>())?;
     errors::register(module)?;
     module.add_class::<values::Host>()?;
     module.add_class::<values::Scheme>()?;

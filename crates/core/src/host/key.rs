@@ -70,6 +70,8 @@ pub struct Key {
     pub takes_none: bool,
     /// How the value changes with the machine, if it is a time.
     pub role: Role,
+    /// Its name on pages, such as `wake-up of the program`; keys of texts have no other name.
+    pub words: &'static str,
     /// Lines of its documentation.
     pub(super) help: &'static [&'static str],
     /// Parses and sets the value; the error names the value and the accepted form, but not the key.
@@ -256,8 +258,8 @@ impl Kind<super::Service> for Text {
 }
 
 /// Makes the struct of a host's fields, its `Default`, and the table of its keys. A row is a field with its default
-/// value, its [`Kind`] and its key. If the engines use another number than the field's, that number follows; after `as`
-/// comes the [`Role`] of a time that changes with the machine.
+/// value, its [`Kind`], its key and, except for texts, the key in words. If the engines use another number than the
+/// field's, that number follows; after `as` comes the [`Role`] of a time that changes with the machine.
 macro_rules! keys {
     (
         $(#[$attribute:meta])*
@@ -269,7 +271,8 @@ macro_rules! keys {
                 $(#[doc = $help:literal])+
                 #[serde($($serde:tt)*)]
                 $(#[cfg_attr($($schema:tt)*)])?
-                pub $field:ident: $type:ty = $default:expr => $kind:ident($key:literal $(, $figure:expr)?) $(as $role:ident)?,
+                pub $field:ident: $type:ty = $default:expr =>
+                    $kind:ident($key:literal $(= $words:literal)? $(, $figure:expr)?) $(as $role:ident)?,
             )+
         }
     ) => {
@@ -310,6 +313,7 @@ macro_rules! keys {
                 unit: <$kind as Kind<$type>>::FORM.0,
                 takes_none: <$kind as Kind<$type>>::FORM.1,
                 role: key::keys!(@role $($role)?),
+                words: key::keys!(@words $key $(= $words)?),
                 help: &[$($help),+],
                 set: |host, text| {
                     host.$field = <$kind as Kind<$type>>::read($key, text)?;
@@ -323,6 +327,8 @@ macro_rules! keys {
     };
     (@role) => { Role::FIXED };
     (@role $role:ident) => { Role::$role };
+    (@words $key:literal) => { $key };
+    (@words $key:literal = $words:literal) => { $words };
     (@figure $kind:ident, $type:ty, $field:ident) => { |host| <$kind as Kind<$type>>::figure(&host.$field) };
     (@figure $kind:ident, $type:ty, $field:ident, $figure:expr) => { $figure };
 }

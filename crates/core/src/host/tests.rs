@@ -10,18 +10,17 @@ fn preset_has_the_papers_service_time() {
 #[test]
 fn set_reads_every_key_and_refuses_others() {
     let mut host = Host::pentium4_2530mhz();
-    for key in KEYS {
-        let value = match *key {
-            "ring" | "socket_buffer" | "xoff" | "xon" | "sender_queue" | "transmit_ring" => "7",
-            "queues" | "applications" => "7",
-            "transmit_load" => "50kpps",
-            "transmit_priority" => "after",
-            "service" => "lognormal:cv=0.5",
-            "pause_times" => "constant",
-            "socket_drop_cost" => "50%",
-            _ => "7us",
+    for Key { name, unit, .. } in TABLE {
+        let value = match (unit, *name) {
+            (Unit::Slots | Unit::Packets, _) | (_, "queues" | "applications") => "7",
+            (Unit::Time, _) => "7us",
+            (Unit::Ratio, _) => "50%",
+            (_, "transmit_load") => "50kpps",
+            (_, "transmit_priority") => "after",
+            (_, "service") => "lognormal:cv=0.5",
+            (Unit::Text, _) => "constant",
         };
-        host.set(&format!("{key}={value}")).unwrap();
+        host.set(&format!("{name}={value}")).unwrap();
     }
     assert_eq!((host.ring, host.interrupt_s, host.application_s), (7, 7e-6, Some(7e-6)));
     let error = host.set("interupt=3us").unwrap_err().to_string();

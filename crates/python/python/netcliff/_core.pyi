@@ -2,6 +2,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 __version__: str
 PRESETS: list[str]
+HOST_COUNT_KEYS: list[str]
 HOST_KEYS: list[str]
 HOST_TEXT_KEYS: list[str]
 

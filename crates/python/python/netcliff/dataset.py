@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 #: Coordinates of every point beside those of its host.
 NAMES = ("engine", "scheme", "arrivals", "size", "flows", "rate")
-COUNTS = ("ring", "socket_buffer", "xoff", "xon", "sender_queue", "transmit_ring", "socket_drop_cost")
 
 
 def of(sweep: Sweep) -> xr.Dataset:
@@ -57,7 +56,7 @@ def _unit(name: str, tasks: list[dict[str, Any]]) -> str:
     key = name.removeprefix("host_")
     if key == name or key in _core.HOST_TEXT_KEYS:
         return ""
-    return "1" if key in COUNTS else "s"
+    return "1" if key in _core.HOST_COUNT_KEYS else "s"
 
 
 def _variables(sweep: Sweep, dims: list[str], places: list[tuple[int, ...]], shape: tuple[int, ...]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 //! The calibrated costs of a host, in words.
 
 use netcliff_core::Finding;
+use netcliff_core::host::TABLE;
 
 use super::Cell;
 use crate::format::Unit;
@@ -34,40 +35,16 @@ pub fn costs(finding: &Finding) -> Vec<CostLine> {
 /// Names the cost with this key. A key that is not known, for example from a later version, is its own name.
 pub fn cost_name(key: &str) -> &str {
     match key {
-        "interrupt" => "interrupt",
-        "interrupt_polling" => "interrupt during a poll",
-        "interrupt_resume" => "program after interrupt",
-        "interrupt_latency" => "interrupt latency",
-        "mask" => "masking of interrupts",
-        "poll" => "poll",
-        "protocol" => "protocol per packet",
         "protocol_variation" => "variation of protocol",
-        "per_byte" => "protocol per byte",
-        "wakeup" => "wake-up of the program",
-        "application" => "program per packet",
-        "context_switch" => "switch to the program",
-        "cold_protocol" => "protocol at full socket",
-        "cold_application" => "program at full socket",
-        "socket_drop_cost" => "drop at full socket",
-        "ring" => "ring or backlog",
-        "socket_buffer" => "socket buffer",
-        "tick" => "scheduler's tick",
-        "pause" => "length of a pause",
-        "pause_every" => "time between pauses",
-        "xoff" => "ring level that stops",
-        "xon" => "ring level that resumes",
-        "sender_queue" => "sender's queue",
-        "transmit" => "transmit completion",
-        "transmit_ring" => "transmit ring",
         "other" => "other tasks per packet",
-        key => key,
+        key => TABLE.iter().find(|row| row.name == key).map_or(key, |row| row.words),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netcliff_core::host::{TABLE, Unit as KeyUnit};
+    use netcliff_core::host::Unit as KeyUnit;
 
     /// Every number of a host has words. A name fits its column, is not a key, and names one cost only.
     #[test]
