@@ -35,9 +35,9 @@ impl Device<'_> {
         if self.backlog {
             napi.moderation = Moderation::default();
         }
-        let value = |key: NapiKey, file: &str| {
+        let value = |key: NapiKey| {
             let given = settings.iter().find(|one| one.key == DeviceKey::Napi(key)).map(|one| u64::from(one.value));
-            given.or(self.nic.napi_settings.get(file).copied()).unwrap_or(0)
+            given.or_else(|| self.nic.napi_settings.get(key.file()?).copied()).unwrap_or(0)
         };
         let mut outcome = Ok(());
         for one in settings {
@@ -61,8 +61,8 @@ impl Device<'_> {
                 DeviceKey::RxRing => {}
                 DeviceKey::Napi(NapiKey::Threaded) => napi.threaded = one.value > 0,
                 DeviceKey::Napi(_) => {
-                    let timeout_s = value(NapiKey::GroFlushTimeout, "gro_flush_timeout") as f64 / 1e9;
-                    let polls = value(NapiKey::DeferHardIrqs, "napi_defer_hard_irqs");
+                    let timeout_s = value(NapiKey::GroFlushTimeout) as f64 / 1e9;
+                    let polls = value(NapiKey::DeferHardIrqs);
                     napi.gro_flush_timeout_s = timeout_s;
                     // Without a time until the next poll the kernel defers nothing (napi_complete_done,
                     // net/core/dev.c).

@@ -43,6 +43,25 @@ pub enum NapiKey {
 }
 
 impl NapiKey {
+    /// All keys.
+    pub const ALL: [NapiKey; 4] =
+        [NapiKey::DeferHardIrqs, NapiKey::GroFlushTimeout, NapiKey::IrqSuspendTimeout, NapiKey::Threaded];
+
+    /// The interface's file in sysfs that sets all instances; `None` if the key has no file.
+    pub fn file(self) -> Option<&'static str> {
+        match self {
+            NapiKey::DeferHardIrqs => Some("napi_defer_hard_irqs"),
+            NapiKey::GroFlushTimeout => Some("gro_flush_timeout"),
+            NapiKey::Threaded => Some("threaded"),
+            NapiKey::IrqSuspendTimeout => None,
+        }
+    }
+
+    /// The key that a file of an interface sets, by the file's name; `None` if it sets another value.
+    pub fn of_file(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.file() == Some(name))
+    }
+
     /// The kernel's name.
     pub fn name(self) -> &'static str {
         match self {

@@ -241,14 +241,9 @@ impl Nic {
         let mut own: Vec<u32> = self.receiving().iter().filter_map(|napi| napi.figure(key)).collect();
         own.sort_unstable();
         own.dedup();
-        let file = || match key {
-            NapiKey::DeferHardIrqs => Some("napi_defer_hard_irqs"),
-            NapiKey::GroFlushTimeout => Some("gro_flush_timeout"),
-            NapiKey::Threaded => Some("threaded"),
-            NapiKey::IrqSuspendTimeout => None,
-        };
         match own[..] {
-            [] => Ok(file()
+            [] => Ok(key
+                .file()
                 .and_then(|file| self.napi_settings.get(file))
                 .map_or(0, |value| u32::try_from(*value).unwrap_or(u32::MAX))),
             [one] => Ok(one),

@@ -1,6 +1,6 @@
 //! Values that only sysfs reports: PCI Express link, NUMA node, RPS, XPS and RFS, NAPI settings, interrupt affinity.
 
-use super::{Nic, slot};
+use super::{Nic, netdev::NapiKey, slot};
 use crate::procfs;
 use std::{
     collections::BTreeMap,
@@ -40,7 +40,7 @@ pub(super) fn fill(nic: &mut Nic, sys: &Path) {
     if let Some(driver) = nic.driver.as_deref() {
         nic.module_parameters = module_parameters(&sys.join("module").join(driver).join("parameters"));
     }
-    for name in ["threaded", "gro_flush_timeout", "napi_defer_hard_irqs"] {
+    for name in NapiKey::ALL.into_iter().filter_map(NapiKey::file) {
         if let Some(value) = procfs::number(dir.join(name)) {
             nic.napi_settings.insert(name.to_owned(), value);
         }

@@ -6,7 +6,6 @@ use super::{
     Step,
     apply::{Applied, ApplyError, Session},
     named::{self, Named},
-    plan::napi,
 };
 use crate::{
     nic::{Nic, netdev::NapiKey},
@@ -167,8 +166,7 @@ fn imagine(nic: &mut Nic, setting: &Setting, value: &str) {
             if let Some(held) = nic.napi_settings.get_mut(file) {
                 *held = u64::from(value);
             }
-            let keys = [NapiKey::DeferHardIrqs, NapiKey::GroFlushTimeout, NapiKey::Threaded];
-            if let Some(key) = keys.into_iter().find(|key| napi::file_of(*key) == Some(file)) {
+            if let Some(key) = NapiKey::of_file(file) {
                 nic.napis.iter_mut().for_each(|napi| napi.set_figure(key, value));
             }
         }

@@ -75,7 +75,7 @@ impl DeviceKey {
             Self::Feature(feature) => Key::Feature(feature).name(),
             Self::RxRing => "rx",
             Self::Pause(what) => what.key(),
-            Self::Napi(key) => napi::file_of(key).unwrap_or(key.name()),
+            Self::Napi(key) => key.file().unwrap_or(key.name()),
         }
     }
 

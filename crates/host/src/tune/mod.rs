@@ -46,9 +46,8 @@ mod at_risk {
         for (number, cpus) in nic.xps_cpus.iter().enumerate().filter(|(_, cpus)| !cpus.is_empty()) {
             found.push((queue(format!("tx-{number}/xps_cpus")), cpus.clone()));
         }
-        let keys = [NapiKey::DeferHardIrqs, NapiKey::GroFlushTimeout, NapiKey::IrqSuspendTimeout, NapiKey::Threaded];
         for (place, napi) in nic.napis.iter().enumerate() {
-            let values = keys.iter().filter_map(|key| Some((*key, napi.figure(*key)?)));
+            let values = NapiKey::ALL.into_iter().filter_map(|key| Some((key, napi.figure(key)?)));
             found.extend(
                 values.map(|(key, value)| (Setting::Napi { interface: owned(), place, key }, value.to_string())),
             );

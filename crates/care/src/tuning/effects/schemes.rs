@@ -49,11 +49,9 @@ impl Meaning {
             Setting::Ethtool { group: Group::Coalesce, key, .. } if key == RX_USECS => Some(Meaning::Delay),
             Setting::Napi { key, .. } => Some(Meaning::Napi(*key)),
             Setting::File { path } => {
-                let of_interface = path.starts_with("/sys/class/net");
-                match path.file_name()?.to_str()? {
-                    "napi_defer_hard_irqs" if of_interface => Some(Meaning::Napi(NapiKey::DeferHardIrqs)),
-                    "gro_flush_timeout" if of_interface => Some(Meaning::Napi(NapiKey::GroFlushTimeout)),
-                    "threaded" if of_interface => Some(Meaning::Napi(NapiKey::Threaded)),
+                let file = path.file_name()?.to_str()?;
+                match file {
+                    _ if path.starts_with("/sys/class/net") => NapiKey::of_file(file).map(Meaning::Napi),
                     "netdev_budget" => Some(Meaning::Budget),
                     "netdev_budget_usecs" => Some(Meaning::BudgetTime),
                     "busy_read" => Some(Meaning::BusyPoll),

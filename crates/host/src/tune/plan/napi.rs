@@ -65,16 +65,6 @@ fn instances(nic: &Nic) -> impl Iterator<Item = (usize, &Napi)> {
     nic.napis.iter().enumerate().filter(move |(_, napi)| !known || receives(napi))
 }
 
-/// The sysfs file that sets all instances; `None` if the key has no file.
-pub(in crate::tune) fn file_of(key: NapiKey) -> Option<&'static str> {
-    match key {
-        NapiKey::DeferHardIrqs => Some("napi_defer_hard_irqs"),
-        NapiKey::GroFlushTimeout => Some("gro_flush_timeout"),
-        NapiKey::Threaded => Some("threaded"),
-        NapiKey::IrqSuspendTimeout => None,
-    }
-}
-
 fn propose(draft: &mut Draft<'_>, port: &Port, key: NapiKey, wanted: u32, reason: &str, source: &str) {
     for (setting, old) in settings(&port.nic, key) {
         draft.propose(setting, &old, &wanted.to_string(), reason, source);
@@ -85,7 +75,7 @@ fn propose(draft: &mut Draft<'_>, port: &Port, key: NapiKey, wanted: u32, reason
 /// report the key.
 pub(in crate::tune) fn settings(nic: &Nic, key: NapiKey) -> Vec<(Setting, String)> {
     let name = &nic.name;
-    let file = file_of(key).and_then(|file| Some((file, *nic.napi_settings.get(file)?)));
+    let file = key.file().and_then(|file| Some((file, *nic.napi_settings.get(file)?)));
     let own = |napi: &Napi| napi.figure(key).map(u64::from);
     if let Some((file, old)) = file
         && instances(nic).all(|(_, napi)| own(napi).is_none_or(|value| value == old))

@@ -122,7 +122,7 @@ impl Draft<'_> {
             Device::Any(_) => {
                 let by_file = |file| Setting::file(format!("/sys/class/net/{name}/{file}"));
                 let by_netlink = || Setting::Napi { interface: name.clone(), place: 0, key };
-                vec![(napi::file_of(key).map_or_else(by_netlink, by_file), UNKNOWN.to_owned())]
+                vec![(key.file().map_or_else(by_netlink, by_file), UNKNOWN.to_owned())]
             }
         };
         if all.is_empty() && new != 0 {
