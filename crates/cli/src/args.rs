@@ -26,7 +26,7 @@ mod watch;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, Args, Parser, Subcommand};
 use netcliff_lab::store::KINDS;
 
 pub use advise::AdviseArgs;
@@ -287,6 +287,29 @@ you name none, it is the newest `find` of this machine that measured a cliff wit
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+/// Adds the note on slow readers to the long help of `--live`.
+fn live_note(arg: Arg) -> Arg {
+    let note = "docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: \
+                lines that do not fit into the buffer are dropped and counted.";
+    with_note(arg, "live", note)
+}
+
+/// Adds the note on NICs of this host to the long help of `--testbed`.
+fn testbed_note(arg: Arg) -> Arg {
+    let note = "No packet of a testbed passes a NIC of this host, so that the settings of such a NIC (ethtool, \
+                `netcliff tune`) have no effect there.";
+    with_note(arg, "testbed", note)
+}
+
+/// Adds a last paragraph to the long help of the option with this id; returns other options unchanged.
+fn with_note(arg: Arg, id: &str, note: &str) -> Arg {
+    if arg.get_id() != id {
+        return arg;
+    }
+    let help = arg.get_long_help().or(arg.get_help()).map_or_else(String::new, ToString::to_string);
+    arg.long_help(format!("{help}\n\n{note}"))
 }
 
 /// Reads `--seed`.

@@ -1,7 +1,7 @@
 //! Testbeds by name, and the interfaces of one in namespaces.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Arg, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use netcliff_core::Choice;
 use netcliff_host::device::MTU_BYTES;
 use netcliff_host::testbed::netns;
@@ -14,21 +14,6 @@ use crate::output;
 
 /// Names of the testbeds in a guest, one for each NIC of [`Model::ALL`].
 const GUESTS: [&str; 5] = ["vm:e1000", "vm:e1000e", "vm:igb", "vm:virtio-net", "vm:vmxnet3"];
-
-/// Last paragraph of the long help of each `--testbed`.
-const NOTE: &str = "No packet of a testbed passes a NIC of this host, so that the settings of such a NIC (ethtool, \
-                    `netcliff tune`) have no effect there.";
-
-/// Adds [`NOTE`] to the long help if the option is `--testbed`; returns other options unchanged.
-pub fn with_note(arg: Arg) -> Arg {
-    match arg.get_long_help() {
-        Some(help) if arg.get_id() == "testbed" => {
-            let help = format!("{help}\n\n{NOTE}");
-            arg.long_help(help)
-        }
-        _ => arg,
-    }
-}
 
 /// Where the traffic goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

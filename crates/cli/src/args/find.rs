@@ -18,7 +18,8 @@ use netcliff_trial::rig::{MOST_QUEUES, Place, RigOptions, Sending};
 /// `netcliff find`.
 #[derive(Debug, Args)]
 #[command(
-    mut_args(super::bed::with_note),
+    mut_args(super::live_note),
+    mut_args(super::testbed_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff find --quick  # about one minute on two CPUs
@@ -205,9 +206,6 @@ pub struct FindArgs {
     #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
     /// Print events as JSON lines as they happen, result last; to stderr with --json
-    ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
-    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
     pub live: bool,
     /// Write the HTML page to this file [default: a file in netcliff/reports of the XDG data directory; none with

@@ -18,6 +18,7 @@ use netcliff_rfc2544::tester::stamps::Stamps;
 /// `netcliff rfc2544`.
 #[derive(Debug, Args)]
 #[command(
+    mut_args(super::live_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff rfc2544 throughput  # this kernel as a router, MLRsearch, 60 s trials
@@ -174,9 +175,6 @@ pub struct Rfc2544Args {
     #[arg(long, conflicts_with_all = ["live", "csv", "tx"], help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
     /// Print events as JSON lines as they happen, result last; to stderr with --json
-    ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
-    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with_all = ["verbose", "csv"], help_heading = "Output")]
     pub live: bool,
     /// The tables as CSV, a row a frame size and figure: to stdout, or to a file by --csv=FILE

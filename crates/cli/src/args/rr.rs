@@ -22,7 +22,8 @@ const GUEST_TIMEOUT_S: f64 = 10.0;
 /// `netcliff rr`.
 #[derive(Debug, Args)]
 #[command(
-    mut_args(super::bed::with_note),
+    mut_args(super::live_note),
+    mut_args(super::testbed_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff rr  # TCP on this host, one request in flight
@@ -131,9 +132,6 @@ pub struct RrArgs {
     #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
     /// Print events as JSON lines as they happen, result last; to stderr with --json
-    ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
-    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
     pub live: bool,
     /// Keep the result in the record store

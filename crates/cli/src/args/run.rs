@@ -16,7 +16,8 @@ use super::wait::WaitArgs;
 /// `netcliff run`.
 #[derive(Debug, Args)]
 #[command(
-    mut_args(super::bed::with_note),
+    mut_args(super::live_note),
+    mut_args(super::testbed_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff run --list  # the built-in experiments
@@ -105,9 +106,6 @@ pub struct RunArgs {
     #[arg(long, conflicts_with_all = ["live", "csv", "claims"], help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
     /// Print events as JSON lines as they happen, result last; to stderr with --json
-    ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
-    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     pub live: bool,
     /// The records as CSV: to stdout, or to a file by --csv=FILE

@@ -18,7 +18,8 @@ use super::{FarArgs, LinkArgs, Meter, RepeatArgs};
 /// `netcliff stream`.
 #[derive(Debug, Args)]
 #[command(
-    mut_args(super::bed::with_note),
+    mut_args(super::live_note),
+    mut_args(super::testbed_note),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff stream  # TCP over loopback, 1 MiB blocks, 5 repeats
@@ -233,9 +234,6 @@ pub struct StreamArgs {
     #[arg(long, conflicts_with = "live", help_heading = "Output", hide_short_help = true)]
     pub profile: bool,
     /// Print events as JSON lines as they happen, result last; to stderr with --json
-    ///
-    /// docs/json.md describes the events. A reader that is slow or gone does not disturb the measurement: lines that do
-    /// not fit into the buffer are dropped and counted.
     #[arg(long, conflicts_with = "verbose", help_heading = "Output")]
     pub live: bool,
     /// Keep the result in the record store
