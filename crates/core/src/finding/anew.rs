@@ -76,9 +76,8 @@ impl WhyCliffsDiffer {
 
 impl fmt::Display for WhyCliffsDiffer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = |(name, cliff): (&str, Option<Figure>)| {
-            Some(format!("{name} {}", units::print_short_pps(cliff?.value)))
-        };
+        let named =
+            |(name, cliff): (&str, Option<Figure>)| Some(format!("{name} {}", units::print_short_pps(cliff?.value)));
         let page = [("model", self.page.model), ("simulation", self.page.sim), ("measured", self.page.wire)];
         let page: Vec<String> = page.into_iter().filter_map(named).collect();
         let (of_page, here): (Vec<&CliffReason>, _) = self.reasons.iter().partition(|reason| reason.is_of_the_page());

@@ -158,7 +158,7 @@ fn untested(kind: &str, rows: &[Row]) -> Vec<String> {
             "figures without a test have fewer than 2 searches on a side (--searches 5 makes five); CPU time has one value a run"
         }
         Repetition::Searches => {
-            "a throughput without a test is of fewer than 2 searches on a side, and one search does not show its own variation: measure with at least --searches 5"
+            "a cliff or throughput without a test is of fewer than 2 searches on a side, and one search does not show its own variation: measure with at least --searches 5"
         }
         Repetition::Repeats => {
             "figures without a test have fewer than 2 repeats on a side: measure with at least --repeats 5"

@@ -42,6 +42,7 @@ impl Repetition {
     pub fn of(kind: &str, quantity: Quantity) -> Self {
         match kind {
             "service" => Self::Searches,
+            "find" if quantity == CLIFF => Self::Searches,
             // The repeats of a throughput are its searches; `--repeats` is for latency and bursts.
             "rfc2544" if quantity == THROUGHPUT => Self::Searches,
             "learn" | "profile" => Self::Time,
@@ -228,10 +229,13 @@ fn rr_name(settings: &Settings) -> String {
 
 /// Converts the result of `netcliff find`: cliff, peak and livelock ratio are points, one for each engine.
 pub fn finding(name: String, finding: Finding) -> Measured {
+    // A measured cliff has the interval of its searches; other figures have that of the sweep's repeats.
+    let searches = finding.searches.as_ref().map(|searches| searches.own.searches.len() as u32);
     let point = |name: &str, quantity: Quantity, by: &ByEngine<Figure>| -> Vec<MeasuredPoint> {
+        let repeats = if quantity == CLIFF { searches } else { Some(finding.setup.repeats) };
         let of = |(engine, figure): (EngineKind, &Figure)| {
             let reading = match engine {
-                EngineKind::Wire => Reading::of_figure(quantity, figure, Some(finding.setup.repeats)),
+                EngineKind::Wire => Reading::of_figure(quantity, figure, repeats),
                 EngineKind::Model | EngineKind::Sim => Reading::of_computed(quantity, figure),
             };
             MeasuredPoint { name: format!("{name} {engine}"), figures: reading.into_iter().collect() }
@@ -388,6 +392,7 @@ mod tests {
             (option("forwarding", THROUGHPUT), option("service", CLIFF_RPS)),
             (Some("--repeats"), Some("--searches"))
         );
+        assert_eq!((option("find", CLIFF), option("find", RATE)), (Some("--searches"), Some("--repeats")));
         assert!(["find", "stream", "rr", "transfer"].iter().all(|kind| option(kind, RATE) == Some("--repeats")));
         assert!(["run", "learn", "profile"].iter().all(|kind| option(kind, PER_PACKET).is_none()));
     }
