@@ -4,8 +4,13 @@
 mod opening;
 #[cfg(feature = "pcap")]
 pub mod reading;
+#[cfg(feature = "pcap")]
+mod streams;
 
 use std::net::SocketAddr;
+
+#[cfg(feature = "pcap")]
+pub use streams::{CapturedStream, CapturedStreams};
 
 /// One packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,8 @@ use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{PcapBlockOwned, PcapError};
 
 use super::opening::{Opened, opened, what_else};
-use super::{Capture, Captured, CapturedFlow};
+use super::streams::Streams;
+use super::{Capture, Captured, CapturedFlow, CapturedStreams};
 
 /// Most packets that are read, 24 bytes of memory each: more than a simulation needs.
 const MOST_PACKETS: usize = 20_000_000;
@@ -203,13 +204,25 @@ pub struct CapturedDatagrams {
 /// # Errors
 /// The errors of [`read`], except that a capture may have fewer than two packets, or packets that all have one time.
 pub fn datagrams(from: impl Read + Send, port: u16, at_most: usize) -> Result<CapturedDatagrams, String> {
-    let wanted = Wanted { port, at_most, kept: CapturedDatagrams::default() };
-    let recording = record(from, Recording { mtu: u32::MAX, wanted: Some(wanted), ..Recording::default() })?;
+    let wanted = Datagrams { port, at_most, stored: CapturedDatagrams::default() };
+    let recording = record(from, Recording { mtu: u32::MAX, datagrams: Some(wanted), ..Recording::default() })?;
     let notes = recording.aside.notes(recording.packets.len(), recording.mtu);
-    let mut kept = recording.wanted.map(|wanted| wanted.kept).unwrap_or_default();
-    kept.notes = notes;
-    kept.datagrams.sort_by_key(|datagram| datagram.at_ns);
-    Ok(kept)
+    let mut stored = recording.datagrams.map(|wanted| wanted.stored).unwrap_or_default();
+    stored.notes = notes;
+    stored.datagrams.sort_by_key(|datagram| datagram.at_ns);
+    Ok(stored)
+}
+
+/// Reads what clients sent over TCP connections to `port` from a capture: the bytes of each connection, in order, each
+/// once. `at_most`: most bytes of payload that are stored.
+///
+/// # Errors
+/// The errors of [`datagrams`].
+pub fn streams(from: impl Read + Send, port: u16, at_most: usize) -> Result<CapturedStreams, String> {
+    let wanted = Streams::new(port, at_most);
+    let recording = record(from, Recording { mtu: u32::MAX, streams: Some(wanted), ..Recording::default() })?;
+    let notes = recording.aside.notes(recording.packets.len(), recording.mtu);
+    Ok(recording.streams.map(|wanted| wanted.finish(notes)).unwrap_or_default())
 }
 
 /// Reads the packets of a file and adds them to `recording`.
@@ -355,20 +368,22 @@ struct Recording {
     flows: HashMap<(SocketAddr, SocketAddr), (u32, u64)>,
     aside: Aside,
     /// The datagrams to store, if the caller wants any.
-    wanted: Option<Wanted>,
+    datagrams: Option<Datagrams>,
+    /// The TCP connections to store, if the caller wants any.
+    streams: Option<Streams>,
 }
 
-/// Datagrams to `port` are stored in `kept`; `at_most`: bytes of payload that may still be stored.
-struct Wanted {
+/// Datagrams to `port` are stored in `stored`; `at_most`: bytes of payload that may still be stored.
+struct Datagrams {
     port: u16,
     at_most: usize,
-    kept: CapturedDatagrams,
+    stored: CapturedDatagrams,
 }
 
-impl Wanted {
+impl Datagrams {
     /// Stores the payload if the packet is a datagram to the port; counts it as left out if it is incomplete, or too
     /// long for the rest of `at_most`.
-    fn keep(&mut self, at_ns: i128, packet: &LaxSlicedPacket<'_>) {
+    fn take(&mut self, at_ns: i128, packet: &LaxSlicedPacket<'_>) {
         let Some(TransportSlice::Udp(udp)) = &packet.transport else { return };
         if udp.destination_port() != self.port {
             return;
@@ -377,9 +392,9 @@ impl Wanted {
         match self.at_most.checked_sub(payload.len()) {
             Some(left) if payload.len() + UDP_HEADER == length => {
                 self.at_most = left;
-                self.kept.datagrams.push(CapturedDatagram { at_ns, payload: payload.to_vec() });
+                self.stored.datagrams.push(CapturedDatagram { at_ns, payload: payload.to_vec() });
             }
-            _ => self.kept.left_out += 1,
+            _ => self.stored.left_out += 1,
         }
     }
 }
@@ -486,10 +501,14 @@ impl Recording {
             (false, None) => None,
         };
         let at_ns = units * 1_000_000_000 / interface.units_per_s + i128::from(interface.offset_s) * 1_000_000_000;
-        if let (Some(wanted), Some(sliced)) = (&mut self.wanted, &sliced) {
-            wanted.keep(at_ns, sliced);
+        let addresses = sliced.as_ref().and_then(tuple);
+        if let (Some(wanted), Some(sliced)) = (&mut self.datagrams, &sliced) {
+            wanted.take(at_ns, sliced);
         }
-        let flow = sliced.as_ref().and_then(tuple).and_then(|tuple| self.flow(tuple));
+        if let (Some(wanted), Some(sliced), Some(addresses)) = (&mut self.streams, &sliced, addresses) {
+            wanted.take(at_ns, sliced, addresses);
+        }
+        let flow = addresses.and_then(|addresses| self.flow(addresses));
         let header = if headed.ethernet { 0 } else { ETHERNET_HEADER };
         let frame = (length.saturating_sub(interface.fcs + headed.strip as u32)).saturating_add(header);
         let long = sliced.as_ref().and_then(|sliced| Long::of(sliced, behind, header, frame, self.mtu));
@@ -500,8 +519,8 @@ impl Recording {
         }
         // A buffer that is split into several frames counts in its flow as that many packets.
         if let Some((_, packets)) = flow.and_then(|number| Some((number, u64::from(frames.checked_sub(1)?))))
-            && let Some(tuple) = sliced.as_ref().and_then(tuple)
-            && let Some(entry) = self.flows.get_mut(&tuple)
+            && let Some(addresses) = addresses
+            && let Some(entry) = self.flows.get_mut(&addresses)
         {
             entry.1 += packets;
         }
