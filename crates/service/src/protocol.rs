@@ -80,6 +80,22 @@ pub enum Parsed {
     Broken(&'static str),
 }
 
+/// Result of parsing bytes that a client sent over a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// The request is not complete yet.
+    More,
+    /// A complete request.
+    Request {
+        /// Length of the request (bytes).
+        used: usize,
+        /// The request as netcliff sends it; or which requests netcliff does not send, in words.
+        message: Result<Message, &'static str>,
+    },
+    /// No request of this protocol; in words, what the bytes are.
+    Broken(&'static str),
+}
+
 /// A complete answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
@@ -99,6 +115,9 @@ impl Answer {
         Self { used, number: None, right, closes: false }
     }
 }
+
+/// Longest first line by which a request is recognized (bytes): servers refuse longer ones.
+const LONGEST_LINE: usize = 64 << 10;
 
 impl Protocol {
     /// The protocol's name on the command line.
@@ -165,6 +184,40 @@ impl Protocol {
             Self::Memcached => memcached::captured(bytes),
             Self::Datagram(by) => datagram::message(bytes, by),
             Self::Http | Self::Redis => Err(format!("{} travels by no datagrams", self.name())),
+        }
+    }
+
+    /// Returns the protocol of connections to a port: the one whose default port it is. `None`: the protocol follows
+    /// from the requests.
+    pub(crate) fn of_streams_to(port: u16) -> Option<Self> {
+        Self::OF_STREAMS.into_iter().find(|known| known.port(false) == Some(port))
+    }
+
+    /// Returns the protocol of a client's bytes. `None` unless they begin with a request that is clearly one of this
+    /// protocol: HTTP's request line, an array of redis, a command of memcached, or a whole question of DNS.
+    pub(crate) fn of_client(bytes: &[u8]) -> Option<Self> {
+        let begin = &bytes[..bytes.len().min(LONGEST_LINE)];
+        Self::OF_STREAMS.into_iter().find(|protocol| match protocol {
+            Self::Http => http::begins(begin),
+            Self::Redis => redis::begins(begin),
+            Self::Memcached => memcached::begins(begin),
+            Self::Dns => dns::begins(bytes),
+            Self::Datagram(_) => false,
+        })
+    }
+
+    /// Protocols of streams. Their requests begin differently.
+    const OF_STREAMS: [Self; 4] = [Self::Http, Self::Redis, Self::Memcached, Self::Dns];
+
+    /// Parses the first request in the bytes that a client sent over a connection, without empty lines before it.
+    /// `host`: value of HTTP's Host field if the request has none.
+    pub(crate) fn first_request(self, bytes: &[u8], host: &str) -> Sent {
+        match self {
+            Self::Dns => dns::first_request(bytes),
+            Self::Http => http::first_request(bytes, host),
+            Self::Memcached => memcached::first_request(bytes),
+            Self::Redis => redis::first_request(bytes),
+            Self::Datagram(_) => Sent::Broken("a stream"),
         }
     }
 

@@ -1,6 +1,6 @@
 //! DNS (RFC 1035, section 4): writes questions, and parses only the header of answers.
 
-use super::{Answer, Expects, Message, Parsed, Transport, read_number};
+use super::{Answer, Expects, Message, Parsed, Sent, Transport, read_number};
 
 /// Record types by name (RFC 1035 and its successors).
 const TYPES: [(&str, u16); 18] = [
@@ -24,6 +24,8 @@ const TYPES: [(&str, u16); 18] = [
     ("CAA", 257),
 ];
 const HEAD: usize = 12;
+/// Types of questions for a whole zone: IXFR (RFC 1995) and AXFR (RFC 5936).
+const TRANSFERS: [u64; 2] = [251, 252];
 /// Response codes by which a server reports that it did not answer the question: format error, server failure, not
 /// implemented, refused.
 const FAILURES: [u8; 4] = [1, 2, 4, 5];
@@ -57,6 +59,42 @@ pub(super) fn captured(mut bytes: Vec<u8>) -> Result<Message, String> {
     }
     bytes[..2].fill(0);
     Ok(Message { bytes, number: Some((0, 2)), expects: Expects::Usual })
+}
+
+/// Parses the first question that a client sent over a connection.
+pub(super) fn first_request(bytes: &[u8]) -> Sent {
+    let Some(length) = bytes.get(..2).map(|length| read_number(length) as usize) else { return Sent::More };
+    let Some(question) = bytes.get(2..2 + length) else { return Sent::More };
+    let Ok(Message { bytes: question, .. }) = captured(question.to_vec()) else {
+        return Sent::Broken("bytes that are no question of DNS");
+    };
+    let is_transfer = kind(&question).is_some_and(|kind| TRANSFERS.contains(&kind));
+    let whole = Message { bytes: [&bytes[..2], &question].concat(), number: Some((2, 2)), expects: Expects::Usual };
+    let message = if is_transfer { Err("transfers of zones, whose answers have several messages") } else { Ok(whole) };
+    Sent::Request { used: 2 + length, message }
+}
+
+/// True if the bytes begin with a whole message of one question.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    let Some(length) = bytes.get(..2).map(|length| read_number(length) as usize) else { return false };
+    bytes.get(2..2 + length).is_some_and(|question| {
+        // Not an answer, opcode QUERY, one question and no answers.
+        question.len() > HEAD && question[2] & 0xf8 == 0 && question[4..8] == [0, 1, 0, 0] && kind(question).is_some()
+    })
+}
+
+/// Type of a message's first question. `None` if the message ends before it, or if its name is no list of labels.
+fn kind(message: &[u8]) -> Option<u64> {
+    let mut at = HEAD;
+    loop {
+        match *message.get(at)? {
+            0 => break,
+            label @ 1..=63 => at += 1 + usize::from(label),
+            _ => return None,
+        }
+    }
+    // Type and class.
+    message.get(at + 1..at + 5).map(|fields| read_number(&fields[..2]))
 }
 
 fn encoded(name: &str) -> Result<Vec<u8>, String> {
@@ -115,6 +153,19 @@ mod tests {
         for bytes in [vec![0; HEAD - 1], vec![0xff; HEAD]] {
             assert!(captured(bytes).unwrap_err().contains("no question"));
         }
+    }
+
+    #[test]
+    fn questions_of_a_connection_have_a_length() {
+        let mut sent = question("www.example.com AAAA", Transport::Tcp).unwrap();
+        let bytes = [&[0, 33, 7, 9][..], &sent.bytes[4..], &[0, 33]].concat();
+        assert_eq!(first_request(&bytes), Sent::Request { used: 35, message: Ok(sent.clone()) });
+        assert!(begins(&bytes) && (0..35).all(|length| first_request(&bytes[..length]) == Sent::More));
+        assert!(!(0..35).any(|length| begins(&bytes[..length])));
+        sent.bytes[4] |= 0x80;
+        assert!(matches!(first_request(&sent.bytes), Sent::Broken(_)) && !begins(&sent.bytes));
+        let zone = question("example.com TYPE252", Transport::Tcp).unwrap().bytes;
+        assert!(matches!(first_request(&zone), Sent::Request { message: Err(why), .. } if why.contains("zones")));
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! HTTP/1.1: writes requests, parses headers of answers with httparse, and determines bodies by their length (RFC 9112,
-//! section 6).
+//! HTTP/1.1: writes requests, parses headers of requests and answers with httparse, and determines bodies by their length
+//! (RFC 9112, section 6).
 
-use super::{Answer, Expects, Message, Parsed};
+use super::{Answer, Expects, Message, Parsed, Sent};
 
-/// Largest number of header fields of an answer.
+/// Largest number of header fields of a request or an answer.
 const MOST_FIELDS: usize = 96;
 const BROKEN: Parsed = Parsed::Broken("no answer of HTTP/1.1");
+/// Fields of a captured request that are not sent: those of its connection (RFC 9110, section 7.6.1), which netcliff's
+/// connections replace; and Expect, because netcliff sends the body at once.
+const NOT_SENT: [&str; 6] = ["connection", "keep-alive", "proxy-connection", "upgrade", "http2-settings", "expect"];
 
 /// Makes the request from a line `PATH` or `METHOD PATH`. Errors are sentences.
 pub(crate) fn request(line: &str, host: &str) -> Result<Message, String> {
@@ -26,6 +29,72 @@ pub(crate) fn request(line: &str, host: &str) -> Result<Message, String> {
     Ok(Message { bytes: bytes.into_bytes(), number: None, expects })
 }
 
+/// Parses the first request that a client sent over a connection. A request of HTTP/1.0 becomes one of HTTP/1.1, whose
+/// answers need not end with their connection; `host` is its Host field if it has none.
+pub(super) fn first_request(bytes: &[u8], host: &str) -> Sent {
+    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut head = httparse::Request::new(&mut fields);
+    let from = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(from)) => from,
+        Ok(httparse::Status::Partial) => return Sent::More,
+        Err(_) if bytes.starts_with(b"PRI * HTTP/2") => return Sent::Broken("HTTP/2"),
+        Err(httparse::Error::TooManyHeaders) => return Sent::Broken("a request of HTTP with more than 96 fields"),
+        Err(_) => return Sent::Broken("bytes that are no request of HTTP/1.1"),
+    };
+    let (method, path) = (head.method.unwrap_or_default(), head.path.unwrap_or_default());
+    // A server may ignore a change to HTTP/2; another request would make no sense without the change.
+    let changes = value(head.headers, "upgrade").is_some_and(|to| !to.eq_ignore_ascii_case("h2c"));
+    if changes || method == "CONNECT" {
+        return Sent::Broken("a request to change the protocol (CONNECT, Upgrade)");
+    }
+    let rest = &bytes[from..];
+    let length = match (is_chunked(head.headers), value(head.headers, "content-length").map(str::parse::<usize>)) {
+        (true, _) => chunks(rest),
+        (false, Some(Ok(length))) => Ok(Some(length).filter(|length| rest.len() >= *length)),
+        (false, Some(Err(_))) => Err(()),
+        (false, None) => Ok(Some(0)),
+    };
+    let body = match length {
+        Ok(Some(length)) => &rest[..length],
+        Ok(None) => return Sent::More,
+        Err(()) => return Sent::Broken("a request of HTTP whose body has no valid length"),
+    };
+    let is_old = head.version == Some(0);
+    let is_sent = |field: &&httparse::Header<'_>| !NOT_SENT.iter().any(|name| field.name.eq_ignore_ascii_case(name));
+    let mut sent = bytes[..from].to_vec();
+    if is_old || !head.headers.iter().all(|field| is_sent(&field)) {
+        sent = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
+        if is_old && value(head.headers, "host").is_none() {
+            sent.extend(format!("Host: {host}\r\n").bytes());
+        }
+        for field in head.headers.iter().filter(is_sent) {
+            sent.extend([field.name.as_bytes(), b": ", field.value, b"\r\n"].concat());
+        }
+        sent.extend(b"\r\n");
+    }
+    sent.extend_from_slice(body);
+    let expects = if method == "HEAD" { Expects::NoBody } else { Expects::Usual };
+    Sent::Request { used: from + body.len(), message: Ok(Message { bytes: sent, number: None, expects }) }
+}
+
+/// True if the bytes begin with a whole request line.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    let Some(line) = bytes.windows(2).position(|two| two == b"\r\n").map(|end| &bytes[..end]) else { return false };
+    let method = line.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let versions: [&[u8]; 2] = [b" HTTP/1.1", b" HTTP/1.0"];
+    method > 0 && line.get(method) == Some(&b' ') && versions.iter().any(|version| line.ends_with(version))
+}
+
+/// Value of the first field with this name. `None` if there is no such field, or its value is no text.
+fn value<'a>(fields: &[httparse::Header<'a>], name: &str) -> Option<&'a str> {
+    let field = fields.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+    std::str::from_utf8(field.value).ok().map(str::trim)
+}
+
+fn is_chunked(fields: &[httparse::Header<'_>]) -> bool {
+    value(fields, "transfer-encoding").is_some_and(|value| value.to_ascii_lowercase().ends_with("chunked"))
+}
+
 /// Parses the first answer of a stream. `no_body`: the request was HEAD, so the answer has no body.
 pub(super) fn of_stream(no_body: bool, bytes: &[u8]) -> Parsed {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
@@ -43,12 +112,11 @@ pub(super) fn of_stream(no_body: bool, bytes: &[u8]) -> Parsed {
             other => other,
         };
     }
-    let field = |name: &str| head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-    let value = |name: &str| field(name).and_then(|field| std::str::from_utf8(field.value).ok()).map(str::trim);
+    let value = |name: &str| value(head.headers, name);
     let closes =
         value("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) || head.version == Some(0);
-    let chunked = value("transfer-encoding").is_some_and(|value| value.to_ascii_lowercase().ends_with("chunked"));
-    let body = match (no_body || code == 204 || code == 304, chunked, value("content-length").map(str::parse)) {
+    let no_body = no_body || code == 204 || code == 304;
+    let body = match (no_body, is_chunked(head.headers), value("content-length").map(str::parse)) {
         (true, _, _) => Some(0),
         (_, true, _) => match chunks(&bytes[from..]) {
             Ok(body) => body,
@@ -123,6 +191,47 @@ mod tests {
         assert_eq!(read(&after), Parsed::Answer(Answer::of(after.len(), true)));
         assert!(matches!(read("SSH-2.0-OpenSSH\r\n"), Parsed::Broken(_)));
         assert!(matches!(read("HTTP/1.1 200 OK\r\n\r\nabc"), Parsed::Broken(why) if why.contains("Content-Length")));
+    }
+
+    /// Length and text of the first request as netcliff sends it.
+    fn sent(text: &str) -> (usize, String, Expects) {
+        let Sent::Request { used, message: Ok(message) } = first_request(text.as_bytes(), "own:80") else {
+            panic!("{:?}", first_request(text.as_bytes(), "own:80"));
+        };
+        (used, String::from_utf8(message.bytes).unwrap(), message.expects)
+    }
+
+    #[test]
+    fn captured_requests_are_whole_with_their_bodies() {
+        let get = "GET /a HTTP/1.1\r\nHost: b\r\ncookie:c\r\n\r\n";
+        assert_eq!(sent(&format!("{get}GET /next")), (get.len(), get.to_owned(), Expects::Usual));
+        assert_eq!(sent(&get.replace("GET", "HEAD")).2, Expects::NoBody);
+        let post = "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
+        let chunked = "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+        for whole in [get, post, chunked] {
+            assert_eq!(sent(&format!("{whole}GET")), (whole.len(), whole.to_owned(), Expects::Usual));
+            let more = |length: usize| first_request(&whole.as_bytes()[..length], "") == Sent::More;
+            assert!((0..whole.len()).all(more), "{whole}");
+            assert!(begins(whole.as_bytes()));
+        }
+        for (text, says) in [
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/2"),
+            ("SSH-2.0-OpenSSH\r\n", "no request"),
+            ("POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "length"),
+            ("CONNECT a:443 HTTP/1.1\r\n\r\n", "CONNECT"),
+            ("GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n", "Upgrade"),
+        ] {
+            assert!(matches!(first_request(text.as_bytes(), ""), Sent::Broken(why) if why.contains(says)), "{text}");
+        }
+        assert!(!begins(b"GET key\r\n") && !begins(b"get / HTTP/1.1\r\n") && !begins(b"GET / HTTP/1.1"));
+    }
+
+    #[test]
+    fn fields_of_the_captured_connection_are_not_sent() {
+        let text = "GET / HTTP/1.1\r\nHost: b\r\nConnection: close, Upgrade\r\nExpect: 100-continue\r\nUpgrade: h2c\r\nA: x\r\n\r\n";
+        assert_eq!(sent(text).1, "GET / HTTP/1.1\r\nHost: b\r\nA: x\r\n\r\n");
+        assert_eq!(sent("GET / HTTP/1.0\r\n\r\n").1, "GET / HTTP/1.1\r\nHost: own:80\r\n\r\n");
+        assert_eq!(sent("GET / HTTP/1.0\r\nhost: b\r\n\r\n").1, "GET / HTTP/1.1\r\nhost: b\r\n\r\n");
     }
 
     #[test]

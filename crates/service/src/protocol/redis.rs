@@ -1,9 +1,42 @@
 //! redis: writes commands and parses replies of RESP 2 (redis.io/docs/reference/protocol-spec).
 
-use super::{Answer, Expects, Message, Parsed};
+use super::{Answer, Expects, Message, Parsed, Sent};
 
 /// Deepest nesting of arrays; deeper replies count as malformed.
 const DEEPEST: u32 = 8;
+/// Most words of a command, as redis limits them.
+const MOST_WORDS: usize = 1 << 20;
+/// Commands that change what later commands of their connection mean, or end it. netcliff's connections are not those of
+/// the capture, and each carries commands of several.
+const OF_CONNECTION: [&str; 24] = [
+    "ASKING",
+    "AUTH",
+    "CLIENT",
+    "DISCARD",
+    "EXEC",
+    "HELLO",
+    "MONITOR",
+    "MULTI",
+    "PSUBSCRIBE",
+    "PSYNC",
+    "PUNSUBSCRIBE",
+    "QUIT",
+    "READONLY",
+    "READWRITE",
+    "REPLCONF",
+    "RESET",
+    "SELECT",
+    "SSUBSCRIBE",
+    "SUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "SYNC",
+    "UNSUBSCRIBE",
+    "UNWATCH",
+    "WATCH",
+];
+/// Commands that are answered when another client acts; also XREAD and XREADGROUP with BLOCK.
+const WAITING: [&str; 10] =
+    ["BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN", "WAIT", "WAITAOF"];
 
 /// Makes the command from a line of words separated by blanks. Errors are sentences.
 pub(crate) fn command(line: &str) -> Result<Message, String> {
@@ -15,6 +48,78 @@ pub(crate) fn command(line: &str) -> Result<Message, String> {
         .chain(words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())))
         .collect();
     Ok(Message { bytes: words.into_bytes(), number: None, expects: Expects::Usual })
+}
+
+/// Parses the first command that a client sent over a connection: an array of bulk strings, or an inline command.
+pub(super) fn first_request(bytes: &[u8]) -> Sent {
+    let (words, used) = match words(bytes) {
+        Ok(Some(whole)) => whole,
+        Ok(None) => return Sent::More,
+        Err(()) => return Sent::Broken("bytes that are no command of redis"),
+    };
+    let is = |word: &[u8], names: &[&str]| names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+    let message = match words.split_first() {
+        None => Err("commands of redis without a word"),
+        Some((name, _)) if is(name, &OF_CONNECTION) => {
+            Err("commands of redis for their connection (AUTH, SELECT, HELLO, MULTI, SUBSCRIBE, ...)")
+        }
+        Some((name, rest))
+            if is(name, &WAITING)
+                || is(name, &["XREAD", "XREADGROUP"]) && rest.iter().any(|word| is(word, &["BLOCK"])) =>
+        {
+            Err("commands of redis that wait for other clients (BLPOP, WAIT, XREAD BLOCK, ...)")
+        }
+        Some((name, _)) if is(name, &["SHUTDOWN"]) => Err("commands of redis that end the service (SHUTDOWN)"),
+        Some(_) => Ok(Message { bytes: bytes[..used].to_vec(), number: None, expects: Expects::Usual }),
+    };
+    Sent::Request { used, message }
+}
+
+/// True if the bytes begin with an array of bulk strings.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    let Some((count, rest)) = header(bytes, b'*').ok().flatten() else { return false };
+    count > 0 && bytes.get(rest) == Some(&b'$')
+}
+
+/// Words of a command, and its length (bytes).
+type Command<'a> = (Vec<&'a [u8]>, usize);
+
+/// The command at the start of `bytes`. `None` if it is not complete yet.
+fn words(bytes: &[u8]) -> Result<Option<Command<'_>>, ()> {
+    if bytes.first().is_some_and(|byte| *byte != b'*') {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let line = bytes[..end.unwrap_or(bytes.len())].trim_ascii();
+        if !line.iter().all(|byte| *byte == b'\t' || (b' '..=b'~').contains(byte)) {
+            return Err(());
+        }
+        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+        return Ok(end.map(|end| (words, end + 1)));
+    }
+    let Some((count, mut at)) = header(bytes, b'*')? else { return Ok(None) };
+    let mut words = Vec::new();
+    for _ in 0..usize::try_from(count).unwrap_or(0) {
+        let Some((length, head)) = header(&bytes[at..], b'$')? else { return Ok(None) };
+        let from = at + head;
+        let to = usize::try_from(length).ok().and_then(|length| from.checked_add(length)).ok_or(())?;
+        let Some(word) = bytes.get(from..to.checked_add(2).ok_or(())?) else { return Ok(None) };
+        words.push(word.strip_suffix(b"\r\n").ok_or(())?);
+        at = to + 2;
+    }
+    Ok(Some((words, at)))
+}
+
+/// Number in the line at the start of `bytes`, which begins with `kind`, and the line's length (bytes). `None` if it is
+/// not complete yet.
+fn header(bytes: &[u8], kind: u8) -> Result<Option<(i64, usize)>, ()> {
+    /// Most bytes of such a line: its kind, a sign and 19 digits, CR LF.
+    const LONGEST: usize = 23;
+    if bytes.first().is_some_and(|byte| *byte != kind) {
+        return Err(());
+    }
+    let line = bytes[..bytes.len().min(LONGEST)].windows(2).position(|two| two == b"\r\n");
+    let Some(line) = line else { return if bytes.len() < LONGEST { Ok(None) } else { Err(()) } };
+    let number = std::str::from_utf8(&bytes[1..line]).ok().and_then(|text| text.parse::<i64>().ok()).ok_or(())?;
+    if kind == b'*' && number > MOST_WORDS as i64 { Err(()) } else { Ok(Some((number, line + 2))) }
 }
 
 /// Parses the first reply of a stream.
@@ -66,6 +171,28 @@ mod tests {
     fn a_command_is_an_array() {
         assert_eq!(command("SET k v").unwrap().bytes, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n");
         assert!(command("  ").is_err());
+    }
+
+    #[test]
+    fn captured_commands_are_arrays_or_lines() {
+        for text in ["*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n", "GET key\r\n", "PING\n"] {
+            let message = Message { bytes: text.into(), number: None, expects: Expects::Usual };
+            let whole = Sent::Request { used: text.len(), message: Ok(message) };
+            assert_eq!(first_request(format!("{text}*1").as_bytes()), whole);
+            assert!((0..text.len()).all(|length| first_request(&text.as_bytes()[..length]) == Sent::More), "{text}");
+            assert_eq!(begins(text.as_bytes()), text.starts_with('*'));
+        }
+        for text in ["*1\r\n:1\r\n", "*x\r\n", "*2000000\r\n", "*1\r\n$1\r\nlong\r\n", "\x16\x03", "*1\r\n$-1\r\n"] {
+            assert!(matches!(first_request(text.as_bytes()), Sent::Broken(_)), "{text:?}");
+        }
+        for (line, part) in [("select 1", "SELECT"), ("BLPOP a 0", "wait"), ("XREAD BLOCK 0 STREAMS a $", "wait")] {
+            let command = command(line).unwrap().bytes;
+            let sent = first_request(&command);
+            assert!(
+                matches!(sent, Sent::Request { used, message: Err(why) } if used == command.len() && why.contains(part))
+            );
+        }
+        assert!(matches!(first_request(b"*0\r\n"), Sent::Request { used: 4, message: Err(_) }));
     }
 
     #[test]
