@@ -169,12 +169,17 @@ impl Options {
         Judging { trial_s: longer * judging.trial_s, duration_sum_s: longer * judging.duration_sum_s, ..judging }
     }
 
-    /// Refuses settings that are clearly impossible, before anything is started.
+    /// Refuses settings that are clearly impossible, before anything is started. If a capture has the requests, sets
+    /// their protocol and transport.
     ///
     /// # Errors
     /// A value is out of its range, or a file with requests or certificates cannot be read.
-    pub fn check(&self) -> Result<(), FindError> {
+    pub fn check(&mut self) -> Result<(), FindError> {
         let usage = |why: String| Err(FindError::Usage(why));
+        if self.request.is_capture() {
+            let workload = self.workload(self.to()?)?;
+            (self.request.protocol, self.transport) = (workload.protocol, Some(workload.transport));
+        }
         let promise = self.promise();
         if !(promise.loss > 0.0 && promise.loss < 1.0) {
             return usage(format!("--loss {}: expected above 0 and below 1, such as 1e-4", promise.loss));
@@ -219,11 +224,19 @@ impl Options {
             interface: self.place != Place::Loopback,
         };
         self.checks.iter().try_for_each(|check| check.fits(&possible)).map_err(FindError::Usage)?;
-        let to = match self.target {
-            Target::Running(to, _) => to,
-            Target::Start(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, self.port()?)),
-        };
-        self.read(to).map(drop)
+        let to = self.to()?;
+        if !self.request.is_capture() {
+            self.workload(to)?;
+        }
+        self.client(to).map(drop)
+    }
+
+    /// Address of a running service; of another one, its port at any address.
+    fn to(&self) -> Result<SocketAddr, FindError> {
+        match self.target {
+            Target::Running(to, _) => Ok(to),
+            Target::Start(_) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port()?))),
+        }
     }
 
     /// Port that the service answers on.
@@ -241,11 +254,18 @@ impl Options {
 
     /// Reads the files: the requests to a service at this address, and the certificates.
     fn read(&self, to: SocketAddr) -> Result<(Workload, Option<Client>), FindError> {
+        Ok((self.workload(to)?, self.client(to)?))
+    }
+
+    fn workload(&self, to: SocketAddr) -> Result<Workload, FindError> {
         let transport = if self.has_tls() { Some(Transport::Tcp) } else { self.transport };
         let host = self.tls.server_name.clone().unwrap_or_else(|| to.to_string());
+        Ok(Workload::read(&self.request, transport, self.by, to.port(), &host)?)
+    }
+
+    fn client(&self, to: SocketAddr) -> Result<Option<Client>, FindError> {
         let tls = self.has_tls().then(|| Client::new(&self.tls, self.request.protocol, to.ip()));
-        let tls = tls.transpose().map_err(FindError::Usage)?;
-        Ok((Workload::read(&self.request, transport, self.by, to.port(), &host)?, tls))
+        tls.transpose().map_err(FindError::Usage)
     }
 }
 
@@ -638,9 +658,23 @@ mod tests {
         let unchecked = Wanted { insecure: true, ..Wanted::default() };
         assert!(secret("https:/", unchecked.clone()).check().is_ok());
         assert!(secret("redis:", on).check().unwrap_err().to_string().contains("not redis"));
-        let bare = secret("http:/", unchecked);
+        let mut bare = secret("http:/", unchecked);
         assert!(bare.check().unwrap_err().to_string().contains("--insecure: nothing is encrypted"));
         assert!(options("http:/", vec![long]).check().unwrap_err().to_string().contains("--timeout"));
+    }
+
+    #[test]
+    fn a_capture_decides_on_the_transport() {
+        let get = b"GET / HTTP/1.1\r\n\r\n";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), crate::request::tests::tcp_pcap(8000, &[(1, get), (2, get)])).unwrap();
+        let request = format!("pcap:{}", file.path().display());
+        let mut of_capture = Options { port: Some(8000), new_connections: true, ..options(&request, Vec::new()) };
+        of_capture.check().unwrap();
+        assert_eq!(of_capture.promise().quantiles, [USUAL]);
+        assert_eq!(of_capture.request.protocol.name(), "http");
+        of_capture.transport = Some(Transport::Udp);
+        assert!(of_capture.check().unwrap_err().to_string().contains("UDP datagrams to port 8000"));
     }
 
     #[test]

@@ -45,13 +45,15 @@ pub struct ServiceArgs {
     /// Files have a request a line, sent in turn: NAME [TYPE] for dns, [METHOD] PATH for http, get KEY or set KEY VALUE
     /// for memcached, a command for redis, hexadecimal digits for udp. memcached: and redis: alone store 1000 values of
     /// 100 bytes and read them. pcap: sends the UDP datagrams to the service's port that a capture has, repeated, with
-    /// their gaps scaled to each load: those to port 53 as dns, to 11211 as memcached, others as udp.
+    /// their gaps scaled to each load: those to port 53 as dns, to 11211 as memcached, others as udp. With --transport
+    /// tcp, or if it has no such datagrams, it sends the requests of the TCP connections to the port (dns, http, redis,
+    /// memcached).
     #[arg(long, value_name = "REQUESTS", requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub request: Option<RequestSpec>,
     /// Port of --service [default: the protocol's]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), requires = "service", help_heading = HEADING, hide_short_help = true)]
     pub port: Option<u16>,
-    /// Transport of the requests [default: udp for dns and udp:, else tcp]
+    /// Transport of the requests [default: udp for dns and udp:, of a capture what it has, else tcp]
     #[arg(long, value_parser = one_of::<Transport>(), requires = "target", help_heading = HEADING, hide_short_help = true)]
     pub transport: Option<Transport>,
     /// Connections, or source ports of UDP [default: 32 connections, 16 ports; 64 for --request udp:... without --match]

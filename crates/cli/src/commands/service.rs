@@ -29,7 +29,7 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     args.wait.begin();
     refuse_name(store_args, !args.no_store, "leave --no-store out")?;
     refuse_unwritable_files([args.html.as_deref(), args.svg.as_deref()])?;
-    let options = options(args)?;
+    let mut options = options(args)?;
     options.check().map_err(explain)?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.service.service.is_some() { enter_user_namespace() } else { None };

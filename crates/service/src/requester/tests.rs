@@ -206,6 +206,21 @@ fn a_connection_for_each_request() {
     assert!(accepted.load(Ordering::Relaxed) >= 200);
 }
 
+/// The port is not HTTP's: the protocol follows from the capture.
+#[test]
+fn requests_of_a_captured_connection_are_answered() {
+    let (to, accepted) = http(usize::MAX, |_| Does::Answers);
+    let get = b"GET /own HTTP/1.1\r\nHost: own\r\nConnection: close\r\n\r\n";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), crate::request::tests::tcp_pcap(to.port(), &[(100, get), (200, get), (400, get)]))
+        .unwrap();
+    let requester = requester(to, &format!("pcap:{}", file.path().display()), None);
+    requester.ask_once(false).unwrap();
+    let report = whole(&requester, &Load { arrivals: None, ..load(500.0) });
+    assert!(report.counts.requests > 150 && report.counts.answers == report.counts.requests, "{}", shown(&report));
+    assert!(accepted.load(Ordering::Relaxed) <= 5 + 4 * 5, "connections stay open");
+}
+
 /// The load is twice the service's capacity: requests wait in the requester, and are given up after the timeout.
 #[test]
 fn overload_is_seen_by_connections_too() {
