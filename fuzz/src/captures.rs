@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
+use netcliff_core::capture::{CapturedStream, reading};
 use netcliff_core::inspection::Objective;
 use netcliff_host::inspect::{Inspection, page, rules};
 use netcliff_host::tune::{Wish, plan};
@@ -14,6 +15,8 @@ use super::plans;
 
 /// In an input that describes a directory, begins a file. The rest of the line is the path of the file.
 const FILE: &str = "== ";
+/// Most bytes of TCP connections that are read.
+const STORED_BYTES: usize = 1 << 16;
 
 /// Reads the input as a file of packets, or, if it begins with [`FILE`], as the files of a directory.
 pub fn run(bytes: &[u8]) {
@@ -36,6 +39,12 @@ fn packets(bytes: &[u8], path: &Path) {
     fs::write(path, bytes).expect("room for the input");
     let read = inputs::capture::read(&path.to_string_lossy());
     let _ = fs::remove_file(path);
+    if let Ok(read) = reading::streams(bytes, 80, STORED_BYTES) {
+        let stored = read.streams.iter().map(|stream| stream.bytes.len()).sum::<usize>();
+        assert!(stored <= STORED_BYTES, "{stored} bytes");
+        let timed = |stream: &CapturedStream| (0..stream.bytes.len()).all(|offset| stream.at_ns(offset).is_some());
+        assert!(read.streams.iter().all(timed), "a byte without a time");
+    }
     let Ok(capture) = read else { return };
     assert!(capture.packets.len() >= 2);
     let rate_pps = capture.rate_pps();
