@@ -1,5 +1,5 @@
 //! `find` for an agent's host: the agent runs the stages there, and its client, on the host of the generator, sends the
-//! load.
+//! load, or forwards the commands to generators in other agents.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,15 +12,19 @@ use netcliff_host::nic::neighbour;
 use netcliff_packets::error::Refusal;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::message::ClockId;
-use netcliff_remote::load::{GeneratorCommand, OrderQueue, Permission, Reverse};
+use netcliff_remote::load::{Carrier, Chunk, GeneratorCommand, OrderQueue, Permission, Reverse, is_first};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CheckSetup, Elsewhere, FindOptions, Idle, Observer, Settings, find};
-use netcliff_trial::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending};
+use netcliff_trial::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending, SharedCarrier};
 
 /// Name of this service of an agent on the control channel.
 pub const FIND: &str = "find";
+/// Feature of this service in an agent's hello: the load may come from other agents.
+pub const FROM_AGENTS: &str = "load from other agents";
+/// Largest number of generators: the agent has a buffer for the reports of each.
+const MOST_GENERATORS: usize = 64;
 /// Memory that a run needs: the simulator's packets and the meter's tables (bytes).
 const MEMORY_BYTES: u64 = 256 << 20;
 
@@ -35,14 +39,54 @@ pub struct FindRequest {
     sender_cpu: Option<u32>,
     host_cpu: Option<u32>,
     checks: Vec<String>,
-    /// How the client sends the load.
+    /// How the load is sent.
     #[serde(flatten)]
     sending: Sending,
     /// True: the client computes the engines' results.
     #[serde(default)]
     computes: bool,
-    /// The client's end of the link.
-    sender: SenderEnd,
+    /// Where the load comes from.
+    #[serde(flatten)]
+    senders: Senders,
+}
+
+/// Where the load comes from; a key of the request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Senders {
+    /// The client.
+    #[serde(rename = "sender")]
+    Client(SenderEnd),
+    /// Other agents, to which the client forwards commands.
+    #[serde(rename = "agents")]
+    Agents(FarSenders),
+}
+
+/// Generators in other agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FarSenders {
+    /// Interface under test. `None`: the one that leads to `address`.
+    pub interface: Option<String>,
+    /// Address of the first generator's host. `None` if the client does not know it.
+    pub address: Option<Ipv4Addr>,
+    /// Interface by which the generators send. `None`: by their routes.
+    pub their_interface: Option<String>,
+    /// True: the control connections may use the link of the load, too.
+    pub by_control_link: bool,
+    /// The generators, in the order of the client's messages about them.
+    pub generators: Vec<FarGenerator>,
+}
+
+/// A generator in another agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FarGenerator {
+    /// Name of its agent.
+    pub peer: String,
+    /// Clock of the frames' timestamps.
+    pub clock: Option<ClockId>,
+    /// Properties of its host that explain why results differ between hosts.
+    pub fingerprint: Fingerprint,
 }
 
 /// The sending end of the link.
@@ -62,8 +106,8 @@ pub struct SenderEnd {
 }
 
 impl FindRequest {
-    /// Returns the request for these options; `sending`: how the client sends the load.
-    pub fn of(options: &FindOptions, sending: Sending, sender: SenderEnd) -> Self {
+    /// Returns the request for these options; `sending`: how the load is sent.
+    pub fn of(options: &FindOptions, sending: Sending, senders: Senders) -> Self {
         Self {
             settings: options.settings.clone(),
             awake: options.idle == Idle::Awake,
@@ -76,7 +120,7 @@ impl FindRequest {
             checks: options.checks.iter().map(|check| check.name().to_owned()).collect(),
             sending,
             computes: true,
-            sender,
+            senders,
         }
     }
 
@@ -110,8 +154,11 @@ pub struct FindProgress {
     pub trial: Option<(f64, f64, f64)>,
     /// Records completed since the last report.
     pub records: Vec<Record>,
-    /// Next command for the client's generator.
+    /// Next command for a generator of the client.
     pub order: Option<GeneratorCommand>,
+    /// Place of the generator that the command is for.
+    #[serde(skip_serializing_if = "is_first")]
+    pub generator: usize,
 }
 
 /// Final report of a run.
@@ -142,36 +189,38 @@ impl Kind for FindKind {
         FIND
     }
 
+    fn features(&self) -> &'static [&'static str] {
+        &[FROM_AGENTS]
+    }
+
     fn memory_bytes(&self, _settings: &Value) -> u64 {
         MEMORY_BYTES
     }
 
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let request: FindRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{FIND}: {e}"))?;
-        let interface = self.interface(&request.sender, context.local)?;
-        let desk = Arc::<OrderQueue>::default();
-        let sender = &request.sender;
-        let carrier = Reverse {
-            desk: Arc::clone(&desk),
-            shares_clock: sender.clock.is_some() && sender.clock == ClockId::of_this_process(),
-            fingerprint: sender.fingerprint.clone(),
-            peer: format!("{} of {}", sender.interface, sender.address),
+        let interface = self.interface(&request.senders, context.local)?;
+        let (desks, carriers): (Vec<_>, Vec<_>) = request.senders.carriers()?.into_iter().unzip();
+        let (their_interface, by_control_link) = match &request.senders {
+            Senders::Client(sender) => (Some(sender.interface.clone()), sender.by_control_link),
+            Senders::Agents(far) => (far.their_interface.clone(), far.by_control_link),
         };
         let between = BetweenOptions {
             interface,
-            carriers: vec![Arc::new(Mutex::new(Box::new(carrier)))],
-            their_interface: Some(sender.interface.clone()),
-            by_control_link: sender.by_control_link,
+            carriers,
+            their_interface,
+            by_control_link,
             sending: Sending {
                 most_pps: request.sending.most_pps.into_iter().chain(self.most_pps).reduce(f64::min),
                 queues: request.sending.queues.min(MOST_QUEUES),
                 ..request.sending
             },
         };
-        let engines = if request.computes { Elsewhere::client_of(Arc::clone(&desk)) } else { Elsewhere::default() };
+        let computes = desks.first().filter(|_| request.computes);
+        let engines = computes.map_or_else(Elsewhere::default, |desk| Elsewhere::client_of(Arc::clone(desk)));
         let options = request.options(between, engines)?;
         self.allows(&options.checks, &options.rig)?;
-        Ok(Box::new(FarFind::start(options, desk)?))
+        Ok(Box::new(FarFind::start(options, desks)?))
     }
 
     fn summary(&self, report: &Value) -> Option<String> {
@@ -197,20 +246,32 @@ impl FindKind {
         }
     }
 
-    /// The interface of this host on the sender's link.
-    fn interface(&self, sender: &SenderEnd, control: Option<IpAddr>) -> Result<String, String> {
-        let found = neighbour::find(sender.address, None).map_err(|error| error.to_string())?;
-        let name = found.interface;
+    /// The interface of this host on the link of the load.
+    fn interface(&self, senders: &Senders, control: Option<IpAddr>) -> Result<String, String> {
+        let (named, address, by_control_link) = match senders {
+            Senders::Client(sender) => (None, Some(sender.address), sender.by_control_link),
+            Senders::Agents(far) => (far.interface.as_ref(), far.address, far.by_control_link),
+        };
+        let (name, own) = match (named, address) {
+            (Some(name), _) => (name.clone(), neighbour::own_end(name).map_err(|error| error.to_string())?.address),
+            (None, Some(address)) => {
+                let found = neighbour::find(address, None).map_err(|error| error.to_string())?;
+                (found.interface, found.source)
+            }
+            (None, None) => {
+                return Err("the address of the generator is unknown: name the interface by --if".to_owned());
+            }
+        };
         if let Permission::Interfaces(allowed) = &self.permission
             && !allowed.contains(&name)
         {
             let given = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+            let load = address.filter(|_| named.is_none()).map_or_else(|| "the load".to_owned(), |at| at.to_string());
             return Err(format!(
-                "{} comes in by {name}, and this agent lets clients load {given}: start it with --allow-find {name}",
-                sender.address
+                "{load} comes in by {name}, and this agent lets clients load {given}: start it with --allow-find {name}"
             ));
         }
-        if control == Some(found.source.into()) && !sender.by_control_link {
+        if control == Some(own.into()) && !by_control_link {
             return Err(format!(
                 "{name} also carries the control connection, which the load would cut off: connect to the agent by another \
                  network, or give --i-know"
@@ -220,9 +281,38 @@ impl FindKind {
     }
 }
 
+impl Senders {
+    /// The generators, each with the queue of its commands.
+    fn carriers(&self) -> Result<Vec<(Arc<OrderQueue>, SharedCarrier)>, String> {
+        let one = |peer: String, clock: &Option<ClockId>, fingerprint: &Fingerprint| {
+            let desk = Arc::<OrderQueue>::default();
+            let carrier: Box<dyn Carrier> = Box::new(Reverse {
+                desk: Arc::clone(&desk),
+                shares_clock: clock.is_some() && *clock == ClockId::of_this_process(),
+                fingerprint: fingerprint.clone(),
+                peer,
+            });
+            (desk, Arc::new(Mutex::new(carrier)))
+        };
+        match self {
+            Self::Client(sender) => {
+                let peer = format!("{} of {}", sender.interface, sender.address);
+                Ok(vec![one(peer, &sender.clock, &sender.fingerprint)])
+            }
+            Self::Agents(far) if (1..=MOST_GENERATORS).contains(&far.generators.len()) => {
+                Ok(far.generators.iter().map(|each| one(each.peer.clone(), &each.clock, &each.fingerprint)).collect())
+            }
+            Self::Agents(far) => {
+                Err(format!("{} generators: expected 1 to {MOST_GENERATORS} of them", far.generators.len()))
+            }
+        }
+    }
+}
+
 /// A run, and its unreported progress.
 struct FarFind {
-    desk: Arc<OrderQueue>,
+    /// The commands for each generator.
+    desks: Vec<Arc<OrderQueue>>,
     said: Arc<Mutex<FindProgress>>,
     stop: Arc<AtomicBool>,
     run: Option<JoinHandle<Result<Finding, String>>>,
@@ -250,13 +340,13 @@ impl Observer for Gathered {
 }
 
 impl FarFind {
-    fn start(options: FindOptions, desk: Arc<OrderQueue>) -> Result<Self, String> {
+    fn start(options: FindOptions, desks: Vec<Arc<OrderQueue>>) -> Result<Self, String> {
         let (stop, said) = (Arc::<AtomicBool>::default(), Arc::<Mutex<FindProgress>>::default());
         let (theirs, mut gathered) = (Arc::clone(&stop), Gathered(Arc::clone(&said)));
         let run = move || find(&options, theirs, &mut gathered).map_err(|error| error.to_string());
         let run = std::thread::Builder::new().name("netcliff-find".into()).spawn(run);
         let run = run.map_err(|error| format!("no thread for the run: {error}"))?;
-        Ok(Self { desk, said, stop, run: Some(run) })
+        Ok(Self { desks, said, stop, run: Some(run) })
     }
 
     fn end(&mut self) -> FindReport {
@@ -277,7 +367,7 @@ impl FarFind {
     /// Sets the stop flag, and ends every wait for the client.
     fn halt(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.desk.leave();
+        self.desks.iter().for_each(|desk| desk.leave());
     }
 }
 
@@ -287,12 +377,16 @@ impl FarEnd for FarFind {
     }
 
     fn report(&mut self) -> Result<Value, String> {
-        let progress = FindProgress { order: self.desk.next(), ..std::mem::take(&mut *lock(&self.said)) };
+        let waiting = self.desks.iter().enumerate().find_map(|(place, desk)| Some((place, desk.next()?)));
+        let (generator, order) = waiting.map_or((0, None), |(place, order)| (place, Some(order)));
+        let progress = FindProgress { order, generator, ..std::mem::take(&mut *lock(&self.said)) };
         serde_json::to_value(progress).map_err(|e| e.to_string())
     }
 
     fn tell(&mut self, said: Value) -> Result<(), String> {
-        self.desk.take(said)
+        let place = Chunk::generator_of(&said);
+        let desk = self.desks.get(place).ok_or_else(|| format!("generator {place} is not part of this run"))?;
+        desk.take(said)
     }
 
     fn finished(&mut self) -> bool {
@@ -335,6 +429,94 @@ mod tests {
         };
         let rig = RigOptions { between: Some(between), ..RigOptions::default() };
         FindKind { permission: Permission::Any, settings, most_pps: None }.allows(&checks, &rig)
+    }
+
+    /// A request as a client of `--of` writes it.
+    fn of_client(senders: Senders) -> Value {
+        let request = FindRequest::of(&FindOptions::default(), Sending::default(), senders);
+        serde_json::to_value(request).expect("plain data")
+    }
+
+    fn from_agents(interface: Option<&str>, generators: usize) -> FarSenders {
+        let one = |place: usize| FarGenerator {
+            peer: format!("10.0.0.{place}:9940"),
+            clock: None,
+            fingerprint: Fingerprint::default(),
+        };
+        FarSenders {
+            interface: interface.map(str::to_owned),
+            address: None,
+            their_interface: None,
+            by_control_link: false,
+            generators: (1..=generators).map(one).collect(),
+        }
+    }
+
+    #[test]
+    fn a_client_that_sends_writes_the_request_that_older_agents_read() {
+        let sender = SenderEnd {
+            interface: "eth0".to_owned(),
+            address: Ipv4Addr::new(10, 0, 0, 1),
+            by_control_link: true,
+            clock: None,
+            fingerprint: Fingerprint::default(),
+        };
+        let request = of_client(Senders::Client(sender.clone()));
+        assert_eq!(request["sender"], serde_json::to_value(&sender).expect("plain data"));
+        assert!(request.get("agents").is_none(), "{request}");
+        let read: FindRequest = serde_json::from_value(request).expect("a request");
+        assert_eq!(read.senders, Senders::Client(sender));
+        let progress = serde_json::to_value(FindProgress::default()).expect("plain data");
+        assert!(progress.get("generator").is_none(), "{progress}");
+    }
+
+    #[test]
+    fn load_from_agents_is_refused_without_an_interface_a_permission_or_a_generator() {
+        let kind = |permission| FindKind { permission, settings: Permission::Any, most_pps: None };
+        let only = Permission::Interfaces(vec!["eth9".to_owned()]);
+        let context = Context {
+            local: None,
+            token: netcliff_remote::control::key::Token::new().expect("random bytes"),
+            settings: false,
+        };
+        for (permission, far, words) in [
+            (Permission::Any, from_agents(None, 1), "name the interface by --if"),
+            (only, from_agents(Some("none0"), 1), "none0 does not exist here"),
+        ] {
+            let request = of_client(Senders::Agents(far));
+            let why = kind(permission).start(&request, &context).err().expect("it is refused").to_string();
+            assert!(why.contains(words), "{why}");
+        }
+        for (number, is_accepted) in [(0, false), (1, true), (MOST_GENERATORS, true), (MOST_GENERATORS + 1, false)] {
+            let all = Senders::Agents(from_agents(Some("eth1"), number)).carriers();
+            assert_eq!(all.ok().map(|all| all.len()), is_accepted.then_some(number));
+        }
+    }
+
+    #[test]
+    fn commands_and_reports_go_to_their_generator() {
+        let desks: Vec<Arc<OrderQueue>> = vec![Arc::default(), Arc::default()];
+        let mut far = FarFind { desks: desks.clone(), said: Arc::default(), stop: Arc::default(), run: None };
+        let theirs = Arc::clone(&desks[1]);
+        let asker = std::thread::spawn(move || theirs.compute(serde_json::json!(7)));
+        let progress: FindProgress = loop {
+            let progress = serde_json::from_value(far.report().expect("progress")).expect("progress");
+            if let FindProgress { order: Some(_), .. } = progress {
+                break progress;
+            }
+        };
+        assert_eq!(progress.generator, 1);
+        let Some(GeneratorCommand::Compute { id, .. }) = progress.order else { panic!("{progress:?}") };
+        for piece in netcliff_remote::load::computed(id, serde_json::json!(49)) {
+            let message = |place| serde_json::to_value(piece.clone().of_generator(place)).expect("plain data");
+            let why = far.tell(message(2)).expect_err("it has two");
+            assert!(why.contains("generator 2"), "{why}");
+            assert!(far.tell(message(0)).is_err(), "the other one computes");
+            far.tell(message(1)).expect("it is taken");
+        }
+        assert_eq!(asker.join().expect("it ends").expect("an answer"), serde_json::json!(49));
+        far.halt();
+        assert!(desks.iter().all(|desk| desk.compute(Value::Null).is_err()), "all generators are left");
     }
 
     #[test]

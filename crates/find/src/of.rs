@@ -1,9 +1,10 @@
-//! `find` for another host, from the host that sends: an agent on the host under test runs `find`, and this process's
-//! generator executes the agent's commands.
+//! `find` for another host: an agent on the host under test runs `find`. This process's generator executes the agent's
+//! commands, or generators in other agents do, to which this process forwards them.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use netcliff_core::Finding;
@@ -14,16 +15,21 @@ use netcliff_packets::error::ControlError;
 use netcliff_packets::thread::Priority;
 use netcliff_remote::control::client::{Progress, Session};
 use netcliff_remote::control::message::{ClockId, Final};
-use netcliff_remote::load::{Chunk, OrderHandler};
+use netcliff_remote::load::{Carrier, Chunk, Executor, GeneratorCommand, OrderHandler, Relay};
 use serde_json::Value;
 
 use super::elsewhere::Computing;
-use super::far::{FIND, FindProgress, FindReport, FindRequest, SenderEnd};
+use super::far::{
+    FIND, FROM_AGENTS, FarGenerator, FarSenders, FindProgress, FindReport, FindRequest, SenderEnd, Senders,
+};
 use super::{FindOptions, Observer};
 use netcliff_trial::rig::Sending;
 
 /// Interval between two checks of the local generator, and between two requests to the agent.
 const LOOK: Duration = Duration::from_millis(20);
+/// Largest number of commands that are fetched before several generators execute them. The commands of a trial, one for
+/// each generator, are executed at once, so that the starts of the generators differ little.
+const MOST_COMMANDS: usize = 128;
 
 /// This host's end of the link.
 #[derive(Debug, Clone)]
@@ -58,6 +64,54 @@ impl NearEnd {
     }
 }
 
+/// Generators in agents, to which this process forwards the commands of the host under test.
+#[derive(Debug)]
+pub struct Generators {
+    /// Interface under test. `None`: the one by which the host under test reaches the first generator's agent.
+    pub interface: Option<String>,
+    /// Interface by which the generators send. `None`: by their routes.
+    pub their_interface: Option<String>,
+    /// True: the control connections may use the link of the load, too.
+    pub by_control_link: bool,
+    /// How the load is sent.
+    pub sending: Sending,
+    /// The generators.
+    pub each: Vec<Generator>,
+}
+
+/// A generator in an agent.
+#[derive(Debug)]
+pub struct Generator {
+    /// The connection to its agent.
+    pub carrier: Box<dyn Carrier>,
+    /// Clock of the frames' timestamps.
+    pub clock: Option<ClockId>,
+    /// Address of the agent's host. `None` over pipes.
+    pub address: Option<IpAddr>,
+}
+
+impl Generators {
+    fn senders(&mut self) -> FarSenders {
+        let address = match self.each.first().and_then(|first| first.address) {
+            // Only the generator's own host has a loopback address of it.
+            Some(IpAddr::V4(address)) if !address.is_loopback() => Some(address),
+            _ => None,
+        };
+        let described = |each: &mut Generator| FarGenerator {
+            peer: each.carrier.peer(),
+            clock: each.clock.clone(),
+            fingerprint: each.carrier.fingerprint().unwrap_or_default(),
+        };
+        FarSenders {
+            interface: self.interface.clone(),
+            address,
+            their_interface: self.their_interface.clone(),
+            by_control_link: self.by_control_link,
+            generators: self.each.iter_mut().map(described).collect(),
+        }
+    }
+}
+
 /// Why there is no result for another host.
 #[derive(Debug, thiserror::Error)]
 pub enum OfError {
@@ -72,9 +126,12 @@ pub enum OfError {
         /// The agent's message.
         why: String,
     },
+    /// The agent's version has no such run.
+    #[error("{0}")]
+    TooOld(String),
 }
 
-/// Finds the cliff of the agent's host. A stop by `stop` returns the results so far.
+/// Finds the cliff of the agent's host, to which this host sends. A stop by `stop` returns the results so far.
 ///
 /// # Errors
 /// See [`OfError`].
@@ -87,27 +144,86 @@ pub fn find_of(
 ) -> Result<Finding, OfError> {
     // Between processes of one host no link carries the control connection, so there is no address to protect.
     let control: Option<IpAddr> = session.address.and_then(|address| source_towards(address).ok());
-    let mut hand = OrderHandler::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
+    let own = OrderHandler::new(near.netns.clone(), control, near.sending.most_pps, near.priority);
+    let request = FindRequest::of(options, near.sending, Senders::Client(near.sender()));
+    directed(session, &request, vec![Box::new(own)], stop, observer)
+}
+
+/// Finds the cliff of the agent's host, to which `generators` in other agents send. A stop by `stop` returns the results
+/// so far.
+///
+/// # Errors
+/// See [`OfError`].
+pub fn find_from(
+    session: &mut Session,
+    options: &FindOptions,
+    mut generators: Generators,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Finding, OfError> {
+    if !session.offers(FROM_AGENTS) {
+        return Err(OfError::TooOld(session.lacks(FROM_AGENTS)));
+    }
+    let request = FindRequest::of(options, generators.sending, Senders::Agents(generators.senders()));
+    let relay = |each: Generator| -> Box<dyn Executor> { Box::new(Relay::new(each.carrier)) };
+    directed(session, &request, generators.each.into_iter().map(relay).collect(), stop, observer)
+}
+
+/// Runs the request. The generators execute the agent's commands; they are checked on only after an answer of the
+/// agent, so that they stop if the agent does not answer.
+fn directed(
+    session: &mut Session,
+    request: &FindRequest,
+    mut generators: Vec<Box<dyn Executor>>,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Finding, OfError> {
     let mut computing = Computing::default();
-    session.start(FIND, &FindRequest::of(options, near.sending, near.sender()))?;
-    let last = loop {
+    session.start(FIND, request)?;
+    let most = if generators.len() > 1 { MOST_COMMANDS } else { 1 };
+    let last = 'run: loop {
         let began = Instant::now();
         if stop.load(Ordering::Relaxed) {
-            drop(hand);
+            drop(generators);
             break session.stop()?;
         }
-        let order = match session.progress()? {
-            Progress::Ended(last) => break last,
-            Progress::Running(value) => said(session, value, observer)?,
-        };
-        let for_the_hand = order.filter(|order| !computing.obey(order));
-        let mut results = for_the_hand.map(|order| hand.obey(&order)).unwrap_or_default();
-        results.extend(hand.look());
-        results.extend(computing.look());
-        tell(session, results)?;
-        std::thread::sleep(LOOK.saturating_sub(began.elapsed()));
+        let mut orders = vec![Vec::new(); generators.len()];
+        for _ in 0..most {
+            let (place, order) = match session.progress()? {
+                Progress::Ended(last) => break 'run last,
+                Progress::Running(value) => said(session, value, observer)?,
+            };
+            let Some(order) = order else { break };
+            if !computing.obey(&order)
+                && let Some(own) = orders.get_mut(place)
+            {
+                own.push(order);
+            }
+        }
+        for (place, results) in executed(&mut generators, &orders).into_iter().enumerate() {
+            tell(session, place, results)?;
+        }
+        tell(session, 0, computing.look())?;
+        thread::sleep(LOOK.saturating_sub(began.elapsed()));
     };
     ended(session, last, observer)
+}
+
+/// Has each generator execute its commands, all generators at once. Returns the results of each.
+fn executed(generators: &mut [Box<dyn Executor>], orders: &[Vec<GeneratorCommand>]) -> Vec<Vec<Chunk>> {
+    fn one((generator, orders): (&mut Box<dyn Executor>, &Vec<GeneratorCommand>)) -> Vec<Chunk> {
+        let mut results: Vec<Chunk> = orders.iter().flat_map(|order| generator.obey(order)).collect();
+        results.extend(generator.look());
+        results
+    }
+    let each = generators.iter_mut().zip(orders);
+    if orders.iter().filter(|own| !own.is_empty()).count() < 2 {
+        return each.map(one).collect();
+    }
+    thread::scope(|scope| {
+        let begun: Vec<_> = each.map(|own| scope.spawn(move || one(own))).collect();
+        begun.into_iter().map(|own| own.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 fn read<T: serde::de::DeserializeOwned>(session: &Session, value: Value) -> Result<T, ControlError> {
@@ -120,18 +236,19 @@ fn said(
     session: &Session,
     value: Value,
     observer: &mut dyn Observer,
-) -> Result<Option<netcliff_remote::load::GeneratorCommand>, ControlError> {
+) -> Result<(usize, Option<GeneratorCommand>), ControlError> {
     let progress: FindProgress = read(session, value)?;
     progress.stages.iter().for_each(|stage| observer.stage(stage));
     if let Some((load_pps, elapsed_s, planned_s)) = progress.trial {
         observer.trial(load_pps, elapsed_s, planned_s);
     }
     progress.records.iter().for_each(|record| observer.record(record));
-    Ok(progress.order)
+    Ok((progress.generator, progress.order))
 }
 
-fn tell(session: &mut Session, pieces: Vec<Chunk>) -> Result<(), ControlError> {
-    pieces.iter().try_for_each(|piece| session.tell(piece))
+/// Sends what the generator at this place reports.
+fn tell(session: &mut Session, place: usize, pieces: Vec<Chunk>) -> Result<(), ControlError> {
+    pieces.into_iter().try_for_each(|piece| session.tell(&piece.of_generator(place)))
 }
 
 fn ended(session: &Session, last: Final, observer: &mut dyn Observer) -> Result<Finding, OfError> {

@@ -1,6 +1,7 @@
 //! Reversed roles: a test runs in an agent, and the agent's client sends the load. The test puts commands into an
 //! [`OrderQueue`]. The client fetches them with the test's reports, carries them out by an [`OrderHandler`], and sends
-//! back the results. A test can also have its client compute something.
+//! back the results. If other agents send, the client forwards each generator's commands by a [`Relay`]; each generator
+//! has its own queue. A test can also have its client compute something.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -51,6 +52,8 @@ enum ClientReport {
     Ended(Box<LoadReport>),
     /// Number of a computation, and its result.
     Computed(u64, Value),
+    /// The agent of the generator is gone, with the reason.
+    Gone(String),
 }
 
 /// One chunk of a client's report: JSON text in hexadecimal. An agent bounds the length of a message and the number of
@@ -61,6 +64,27 @@ enum ClientReport {
 pub struct Chunk {
     text: String,
     last: bool,
+    /// Place of the generator that the report is about.
+    #[serde(default, skip_serializing_if = "is_first")]
+    generator: usize,
+}
+
+impl Chunk {
+    /// Names the generator that the report is about by its place.
+    pub fn of_generator(self, place: usize) -> Self {
+        Self { generator: place, ..self }
+    }
+
+    /// Place of the generator that a client's message is about; the first one if the message names none.
+    pub fn generator_of(message: &Value) -> usize {
+        let place = message.get("generator").and_then(Value::as_u64).unwrap_or(0);
+        usize::try_from(place).unwrap_or(usize::MAX)
+    }
+}
+
+/// Whether a place is that of the first generator, which messages omit.
+pub fn is_first(place: &usize) -> bool {
+    *place == 0
 }
 
 /// Longest text of a chunk (bytes). In hexadecimal it is half of the longest message that an agent accepts.
@@ -96,8 +120,12 @@ struct State {
     /// Number of computations requested so far, and the answers that nobody has taken yet.
     computing: u64,
     computed: HashMap<u64, Value>,
-    gone: bool,
+    /// Why no answers come any more.
+    gone: Option<String>,
 }
+
+/// The reason if the client is gone.
+const CLIENT_GONE: &str = "the host that sends is gone";
 
 impl OrderQueue {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -137,6 +165,7 @@ impl OrderQueue {
             ClientReport::Computed(id, answer) => {
                 state.computed.insert(id, answer);
             }
+            ClientReport::Gone(why) => state.gone = Some(why),
         }
         drop(state);
         self.changed.notify_all();
@@ -145,7 +174,7 @@ impl OrderQueue {
 
     /// Records that the client is gone, so that waiting threads return.
     pub fn leave(&self) {
-        self.state().gone = true;
+        self.state().gone.get_or_insert_with(|| CLIENT_GONE.to_owned());
         self.changed.notify_all();
     }
 
@@ -173,8 +202,8 @@ impl OrderQueue {
                 return Ok(answer);
             }
             let left = until.saturating_duration_since(Instant::now());
-            if state.gone || left.is_zero() {
-                return Err(far_failure("the host that sends is gone"));
+            if state.gone.is_some() || left.is_zero() {
+                return Err(far_failure(state.gone.as_deref().unwrap_or(CLIENT_GONE)));
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -216,8 +245,8 @@ impl Carrier for Reverse {
         if let Some(report) = state.ended.take() {
             return Ok(Some(report));
         }
-        if state.gone || state.heard.is_some_and(|heard| heard.elapsed() > SILENCE) {
-            return Err(far_failure("the host that sends is gone"));
+        if state.gone.is_some() || state.heard.is_some_and(|heard| heard.elapsed() > SILENCE) {
+            return Err(far_failure(state.gone.as_deref().unwrap_or(CLIENT_GONE)));
         }
         Ok(None)
     }
@@ -238,6 +267,16 @@ impl Carrier for Reverse {
     fn peer(&self) -> String {
         self.peer.clone()
     }
+}
+
+/// Carries out the commands of a test in an agent for one generator.
+pub trait Executor: Send {
+    /// Carries out a command. Returns the chunks to send to the agent.
+    fn obey(&mut self, order: &GeneratorCommand) -> Vec<Chunk>;
+
+    /// Checks on the running generator. Returns the chunks to send to the agent. Call it many times a second, and only
+    /// while the agent of the test answers: a generator that is not checked on stops.
+    fn look(&mut self) -> Vec<Chunk>;
 }
 
 /// Runs the client's generator by the commands of a test in an agent.
@@ -266,8 +305,23 @@ impl OrderHandler {
         Self { kind, control, load: None, reported: Instant::now() }
     }
 
-    /// Carries out a command. Returns the chunks to send to the agent.
-    pub fn obey(&mut self, order: &GeneratorCommand) -> Vec<Chunk> {
+    fn context(&self) -> Result<Context, String> {
+        Ok(Context { local: self.control, token: Token::new().map_err(|e| e.to_string())?, settings: false })
+    }
+
+    fn end(&mut self) -> Vec<Chunk> {
+        // A generator that ended by itself has been reported already.
+        let Some(load) = self.load.take() else { return Vec::new() };
+        let report = serde_json::from_value(load.stop()).unwrap_or_else(|error: serde_json::Error| LoadReport {
+            failed: Some(error.to_string()),
+            ..LoadReport::default()
+        });
+        chunks_of(&ClientReport::Ended(Box::new(report)))
+    }
+}
+
+impl Executor for OrderHandler {
+    fn obey(&mut self, order: &GeneratorCommand) -> Vec<Chunk> {
         match order {
             GeneratorCommand::Begin(request) => {
                 let started = serde_json::to_value(request)
@@ -289,12 +343,7 @@ impl OrderHandler {
         }
     }
 
-    fn context(&self) -> Result<Context, String> {
-        Ok(Context { local: self.control, token: Token::new().map_err(|e| e.to_string())?, settings: false })
-    }
-
-    /// Checks on the running generator. Returns the chunks to send to the agent. Call it many times a second.
-    pub fn look(&mut self) -> Vec<Chunk> {
+    fn look(&mut self) -> Vec<Chunk> {
         let Some(load) = &mut self.load else { return Vec::new() };
         if load.finished() {
             return self.end();
@@ -306,15 +355,65 @@ impl OrderHandler {
         let sent = load.report().ok().and_then(|report| report.get("sent")?.as_u64());
         chunks_of(&ClientReport::Sent(sent.unwrap_or(0)))
     }
+}
 
-    fn end(&mut self) -> Vec<Chunk> {
-        // A generator that ended by itself has been reported already.
-        let Some(load) = self.load.take() else { return Vec::new() };
-        let report = serde_json::from_value(load.stop()).unwrap_or_else(|error: serde_json::Error| LoadReport {
-            failed: Some(error.to_string()),
-            ..LoadReport::default()
-        });
-        chunks_of(&ClientReport::Ended(Box::new(report)))
+/// Forwards the commands of a test in an agent to a generator in another agent. Dropping it ends the load, because the
+/// connection to the generator ends with it.
+#[derive(Debug)]
+pub struct Relay {
+    carrier: Box<dyn Carrier>,
+    sends: bool,
+    asked: Instant,
+}
+
+impl Relay {
+    /// Prepares to forward commands to the generator at the other end of `carrier`.
+    pub fn new(carrier: Box<dyn Carrier>) -> Self {
+        Self { carrier, sends: false, asked: Instant::now() }
+    }
+
+    /// The chunks that report progress or the end of the load.
+    fn reported(&mut self, outcome: Result<LoadProgress, WireError>) -> Vec<Chunk> {
+        self.sends = matches!(outcome, Ok(LoadProgress::Sent(_)));
+        chunks_of(&match outcome {
+            Ok(LoadProgress::Sent(sent)) => ClientReport::Sent(sent),
+            Ok(LoadProgress::Ended(report)) => ClientReport::Ended(report),
+            Err(error) => ClientReport::Gone(error.to_string()),
+        })
+    }
+}
+
+impl Executor for Relay {
+    fn obey(&mut self, order: &GeneratorCommand) -> Vec<Chunk> {
+        match order {
+            GeneratorCommand::Begin(request) => {
+                let begun = self.carrier.begin(request);
+                (self.sends, self.asked) = (begun.is_ok(), Instant::now());
+                chunks_of(&begun.map_or_else(|why| ClientReport::Refused(why.to_string()), ClientReport::Ready))
+            }
+            GeneratorCommand::Stop if self.sends => {
+                let stopped = self.carrier.stop();
+                self.reported(stopped.map(|report| LoadProgress::Ended(Box::new(report))))
+            }
+            // A generator that ended by itself has been reported already. The caller carries out computations.
+            GeneratorCommand::Stop | GeneratorCommand::Compute { .. } => Vec::new(),
+        }
+    }
+
+    fn look(&mut self) -> Vec<Chunk> {
+        if !self.sends {
+            return Vec::new();
+        }
+        match self.carrier.ended() {
+            Ok(None) if self.asked.elapsed() < REPORT_INTERVAL => Vec::new(),
+            Ok(None) => {
+                self.asked = Instant::now();
+                let progress = self.carrier.ask();
+                self.reported(progress)
+            }
+            Ok(Some(report)) => self.reported(Ok(LoadProgress::Ended(Box::new(report)))),
+            Err(error) => self.reported(Err(error)),
+        }
     }
 }
 
@@ -328,7 +427,9 @@ fn chunks_of(report: &ClientReport) -> Vec<Chunk> {
     let text = serde_json::to_vec(report).unwrap_or_default();
     let parts: Vec<&[u8]> = text.chunks(CHUNK_BYTES).collect();
     let hex = |part: &[u8]| part.iter().map(|byte| format!("{byte:02x}")).collect();
-    parts.iter().enumerate().map(|(place, part)| Chunk { text: hex(part), last: place + 1 == parts.len() }).collect()
+    let chunk =
+        |(place, part): (usize, &&[u8])| Chunk { text: hex(part), last: place + 1 == parts.len(), generator: 0 };
+    parts.iter().enumerate().map(chunk).collect()
 }
 
 fn bytes_of(hex: &str) -> Result<Vec<u8>, String> {
