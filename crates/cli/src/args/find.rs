@@ -8,7 +8,7 @@ use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
 use crate::output;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_find::{FindOptions, Idle, Settings};
 use netcliff_packets::schedule::Arrivals;
@@ -20,6 +20,10 @@ use netcliff_trial::rig::{MOST_QUEUES, Place, RigOptions, Sending};
 #[command(
     mut_args(super::live_note),
     mut_args(super::testbed_note),
+    group = ArgGroup::new("two_hosts").multiple(true),
+    // The interface under test, and the load's other end.
+    group = ArgGroup::new("under_test").multiple(true),
+    group = ArgGroup::new("load").multiple(true),
     after_help = "`--help` has examples and rarer options.",
     after_long_help = "Examples:
   netcliff find --quick  # about one minute on two CPUs
@@ -34,11 +38,13 @@ use netcliff_trial::rig::{MOST_QUEUES, Place, RigOptions, Sending};
   netcliff find --if eth0 --from 10.1.0.2 --key netcliff.key
   # two generators share the load, none of it above 500 kpps
   netcliff find --if eth0 --from db1 --from db2 --ssh --max-rate 500kpps
+  # how much db3 receives from db1 and db2, started from a fourth host
+  netcliff find --of db3 --if eth1 --from db1 --from db2 --key netcliff.key
   # the same host with other interrupt coalescing, predicted and measured
   netcliff find --if eth0 --from db1 --ssh --check rx-frames=32,rx-usecs=50
 
-Without --if test traffic stays in network namespaces that netcliff makes and removes, or on loopback. With it, \
-frames go straight to the hardware address of a neighbour, and both ends stop within 5 s when the other is gone; \
+Without --if and --of test traffic stays in network namespaces that netcliff makes and removes, or on loopback. With \
+them, frames go straight to the hardware address of a neighbour, and all hosts stop within 5 s when one is gone; \
 `netcliff agent --allow-find IF` lets a host take part. A run that was killed is cleaned up by the next one. Ctrl-C \
 stops cleanly and keeps what was measured."
 )]
@@ -57,7 +63,7 @@ pub struct FindArgs {
     ///
     /// Frames have the test's headers: each flow of the capture becomes a source port, up to 256 flows. Frames longer
     /// than 1518 bytes are cut. The simulator uses the same capture.
-    #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
+    #[arg(long, value_name = "pcap:FILE", value_parser = own_traffic, conflicts_with_all = ["size", "arrivals", "interface", "of", "check", "try_suggestions"], help_heading = "Load and application", hide_short_help = true)]
     pub traffic: Option<PathBuf>,
     /// Arrival process [default: poisson, or that of a capture]
     #[arg(long, value_parser = one_of::<Arrivals>(), help_heading = "Load and application")]
@@ -124,45 +130,46 @@ pub struct FindArgs {
     #[arg(long, value_name = "CPU", value_parser = cpu, allow_negative_numbers = true, help_heading = "Testbed")]
     pub host_cpu: Option<u32>,
     /// Interface of this host that receives the load (--from) or sends it (--of)
-    #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", group = "two_hosts", help_heading = "Two hosts")]
+    ///
+    /// With --from and --of together, it is the interface of the host of --of that receives the load [default: the one
+    /// that leads to the address of the first --from].
+    #[arg(long = "if", value_name = "IF", value_parser = super::numbers::device, conflicts_with = "testbed", groups = ["two_hosts", "under_test", "load"], help_heading = "Two hosts")]
     pub interface: Option<String>,
-    /// Host that sends the load here; `netcliff agent` runs there (repeatable)
-    #[arg(long, value_name = "HOST[:PORT]", requires = "interface", help_heading = "Two hosts")]
+    /// Host that sends the load; `netcliff agent` runs there (repeatable)
+    ///
+    /// It sends to this host, or with --of to that one; this host then only directs both.
+    #[arg(long, value_name = "HOST[:PORT]", requires = "under_test", group = "load", help_heading = "Two hosts")]
     pub from: Vec<String>,
-    /// Host under test, to which this host sends; `netcliff agent` runs there
-    #[arg(
-        long,
-        value_name = "HOST[:PORT]",
-        requires = "interface",
-        conflicts_with = "from",
-        help_heading = "Two hosts"
-    )]
+    /// Host under test, if not this one; `netcliff agent` runs there
+    ///
+    /// This host sends the load, or with --from those hosts do.
+    #[arg(long, value_name = "HOST[:PORT]", requires = "load", conflicts_with = "testbed", groups = ["two_hosts", "under_test"], help_heading = "Two hosts")]
     pub of: Option<String>,
-    /// File with the agent's key
+    /// File with the key of the agents
     #[arg(long, value_name = "FILE", requires = "two_hosts", help_heading = "Two hosts", hide_short_help = true)]
     pub key: Option<PathBuf>,
-    /// Start the agent on that host by ssh instead of using a running one
+    /// Start the agents on these hosts by ssh instead of using running ones
     #[arg(long, requires = "two_hosts", conflicts_with = "key", help_heading = "Two hosts", hide_short_help = true)]
     pub ssh: bool,
-    /// Interface by which the host of --from sends [default: chosen by its routes]
+    /// Interface by which the hosts of --from send [default: chosen by its routes]
     #[arg(long, value_name = "IF", value_parser = super::numbers::device, requires = "from", help_heading = "Two hosts", hide_short_help = true)]
     pub their_if: Option<String>,
     /// Maximum offered load; an agent's own --max-rate may be lower
-    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "interface", allow_hyphen_values = true, help_heading = "Two hosts", hide_short_help = true)]
+    #[arg(long, value_name = "200kpps", value_parser = units::parse_pps, requires = "under_test", allow_hyphen_values = true, help_heading = "Two hosts", hide_short_help = true)]
     pub max_rate: Option<f64>,
     /// Number of receive queues to spread the load over: flows are chosen by what the queues count in short trials, and
     /// each queue has an application of its own [default: 1, one flow]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_QUEUES)), requires = "under_test", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
     pub queues: Option<u32>,
     /// How frames are sent
-    #[arg(long, value_enum, default_value_t = SendBy::Packet, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
+    #[arg(long, value_enum, default_value_t = SendBy::Packet, requires = "under_test", help_heading = "Two hosts", hide_short_help = true)]
     pub send_by: SendBy,
     /// 802.1Q tag of the frames sent: the route to the host under test uses this VLAN's device, and frames leave by the
     /// device below it, such as a NIC that AF_XDP can use; the tag's 4 bytes are added to --size
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), requires = "interface", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094), requires = "under_test", allow_negative_numbers = true, help_heading = "Two hosts", hide_short_help = true)]
     pub vlan: Option<u16>,
     /// Load the interface even if it carries the control connection, which the load may break
-    #[arg(long, requires = "interface", help_heading = "Two hosts", hide_short_help = true)]
+    #[arg(long, requires = "under_test", help_heading = "Two hosts", hide_short_help = true)]
     pub i_know: bool,
     /// A service of the user's own instead of netcliff's receiver.
     #[cfg(target_os = "linux")]
@@ -263,6 +270,11 @@ impl FindArgs {
             rig: RigOptions { place, sender_cpu, host_cpu, ..RigOptions::default() },
             ..FindOptions::default()
         }
+    }
+
+    /// Whether the load goes from host to host.
+    pub fn is_between_hosts(&self) -> bool {
+        self.interface.is_some() || self.of.is_some()
     }
 
     /// How the load is sent between two hosts.

@@ -28,12 +28,12 @@ pub struct ServiceArgs {
         long,
         value_name = "COMMAND",
         requires = "request",
-        conflicts_with = "interface",
+        conflicts_with_all = ["interface", "of"],
         help_heading = "Load and application"
     )]
     pub service: Option<String>,
     /// Measure the cliff of a service that already runs at this address; it gets the full test load
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::numbers::listening, requires = "request", conflicts_with = "interface", group = "two_hosts", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::numbers::listening, requires = "request", conflicts_with_all = ["interface", "of"], group = "two_hosts", help_heading = HEADING, hide_short_help = true)]
     pub to: Option<SocketAddr>,
     /// Agent on the host of --to, which measures the service's CPU time there; with --key or --ssh [default with these:
     /// the address of --to]

@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
+use netcliff_core::endpoint::Endpoint;
 use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, EngineKind, Finding};
-use netcliff_find::of::{NearEnd, find_of};
+use netcliff_find::of::{Generator, Generators, NearEnd, find_from, find_of};
 use netcliff_find::{CheckSetup, FindError, FindOptions, check, find};
 use netcliff_host::cpu::{self, Preference};
 use netcliff_host::files;
@@ -19,6 +20,7 @@ use netcliff_lab::store::Store;
 use netcliff_packets::replay::{Replay, replayable};
 use netcliff_packets::thread::Priority;
 use netcliff_packets::transmit::Method;
+use netcliff_remote::control::PORT;
 use netcliff_report as report;
 use netcliff_report::format::{Unit, quantity};
 use netcliff_trial::bench::Bench;
@@ -53,8 +55,8 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let checks: Result<Vec<CheckSetup>, _> = args.check.iter().map(|text| text.parse()).collect();
     let checks = checks.map_err(output::usage)?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
-    let own_namespace = if args.interface.is_none() { enter_user_namespace() } else { None };
-    if args.interface.is_none() {
+    let own_namespace = if args.is_between_hosts() { None } else { enter_user_namespace() };
+    if !args.is_between_hosts() {
         check(&checked(args, &checks)).map_err(explain)?;
     }
     let capture = args.traffic.as_deref().map(captured).transpose()?;
@@ -148,6 +150,8 @@ enum Hosts {
     From(BetweenOptions),
     /// Another host, while this one sends.
     Of(Box<FarSession>, NearEnd),
+    /// Another host, while further ones send.
+    OfFrom(Box<FarSession>, Generators),
     /// A guest of this host.
     Vm(Box<Guest>),
 }
@@ -157,11 +161,30 @@ impl Hosts {
         if let Some(options) = guest_options(args) {
             return Ok(Self::Vm(Box::new(Guest::boot(&options)?)));
         }
-        let Some(interface) = &args.interface else { return Ok(Self::This) };
+        if !args.is_between_hosts() {
+            return Ok(Self::This);
+        }
         let open = |host: &str| FarSession::of_host(host, args.ssh, args.key.as_deref(), FIND_S);
         let sending = sending(args)?;
-        match (&args.from[..], &args.of) {
-            ([_, ..], _) => {
+        match (&args.from[..], &args.of, &args.interface) {
+            (from @ [_, ..], Some(host), interface) => {
+                refuse_own_load(host, from)?;
+                let under_test = open(host)?;
+                let generator = |host: &String| -> anyhow::Result<Generator> {
+                    let far = open(host)?;
+                    let (clock, address) = (far.session.hello.clock.clone(), far.session.address);
+                    Ok(Generator { carrier: Box::new(far), clock, address })
+                };
+                let generators = Generators {
+                    interface: interface.clone(),
+                    their_interface: args.their_if.clone(),
+                    by_control_link: args.i_know,
+                    sending,
+                    each: from.iter().map(generator).collect::<Result<_, _>>()?,
+                };
+                Ok(Self::OfFrom(Box::new(under_test), generators))
+            }
+            ([_, ..], None, Some(interface)) => {
                 let carrier = |host: &String| -> anyhow::Result<SharedCarrier> {
                     Ok(Arc::new(Mutex::new(Box::new(open(host)?))))
                 };
@@ -173,7 +196,7 @@ impl Hosts {
                     sending,
                 }))
             }
-            ([], Some(host)) => {
+            ([], Some(host), Some(interface)) => {
                 let own = neighbour::own_end(interface).map_err(output::usage)?;
                 let (interface, by_control_link) = (interface.clone(), args.i_know);
                 let near = NearEnd {
@@ -186,9 +209,10 @@ impl Hosts {
                 };
                 Ok(Self::Of(Box::new(open(host)?), near))
             }
-            ([], None) => Err(output::usage(format!(
-                "--if {interface}: --from HOST says which host sends to this one, --of HOST which one this one sends to; \
-                 `netcliff agent --allow-find IF` runs there"
+            (_, _, interface) => Err(output::usage(format!(
+                "--if {}: --from HOST says which host sends to this one, --of HOST which one this one sends to; \
+                 `netcliff agent --allow-find IF` runs there",
+                interface.as_deref().unwrap_or("IF")
             ))),
         }
     }
@@ -207,9 +231,21 @@ impl Hosts {
         match self {
             Self::This | Self::From(_) => find(options, stop, observer).map_err(explain),
             Self::Of(mut far, near) => Ok(find_of(&mut far.session, options, &near, &stop, observer)?),
+            Self::OfFrom(mut far, generators) => Ok(find_from(&mut far.session, options, generators, &stop, observer)?),
             Self::Vm(guest) => find_in(*guest, options, &stop, observer),
         }
     }
+}
+
+/// Refuses a host under test that sends its own load.
+fn refuse_own_load(of: &str, from: &[String]) -> anyhow::Result<()> {
+    let agent = |host: &str| host.parse::<Endpoint>().map(|at| (at.host, at.port.unwrap_or(PORT)));
+    let own = from.iter().find(|host| agent(host).is_ok_and(|at| agent(of).is_ok_and(|of| of == at)));
+    own.map_or(Ok(()), |host| {
+        Err(output::usage(format!(
+            "--from {host}: the host under test (--of {of}) cannot send its own load: name the agent of another host"
+        )))
+    })
 }
 
 /// How the load is sent between two hosts; refuses what a method cannot do.

@@ -1,5 +1,5 @@
 //! `find` between two hosts: two namespaces of the test, joined by a link, with separate state. The generator is in
-//! one, the host under test in the other; either end may start the run.
+//! one, the host under test in the other; either end may start the run, or a third namespace.
 
 use std::time::{Duration, Instant};
 
@@ -130,7 +130,13 @@ fn what_cannot_be_loaded_is_a_sentence() {
         &[
             (&["find", "--if", "near0"], &["--from HOST", "--of HOST", "--allow-find"]),
             (&["find", "--from", "h"], &["--if <IF>"]),
-            (&["find", "--if", "a", "--from", "h", "--of", "i"], &["--of"]),
+            (&["find", "--from", "h", "--if", "a", "--testbed", "netns"], &["--testbed"]),
+            (&["find", "--of", "h"], &["--if <IF>", "--from"]),
+            (&["find", "--of", "h", "--from", "i", "--testbed", "netns"], &["--testbed", "--of"]),
+            (
+                &["find", "--of", "h", "--from", "i", "--from", "h:9940"],
+                &["--from h:9940", "host under test (--of h) cannot send its own load"],
+            ),
             (&["find", "--if", "none0", "--of", "127.0.0.1"], &["none0 does not exist here"]),
             (&["agent", "--allow-find", "eth0"], &["--allow-find eth0", "--key FILE"]),
             (&["agent", "--max-rate", "100pps"], &["--max-rate 100pps", "2kpps or more"]),
@@ -287,6 +293,20 @@ fn what_drops_the_load_or_cuts_it_off_is_named() {
     }
 }
 
+/// Time from now until an end last receives load; waits 1.6 s.
+fn load_ends(bed: &Bed, home: &Home, end: usize) -> Duration {
+    let cut = Instant::now();
+    let (mut last, mut changed) = (received(bed, home, end), cut);
+    while cut.elapsed() < Duration::from_millis(1600) {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = received(bed, home, end);
+        if now > last + 2 {
+            (last, changed) = (now, Instant::now());
+        }
+    }
+    changed - cut
+}
+
 #[test]
 fn a_cut_control_connection_ends_the_load_within_a_second() {
     let Some((bed, _turn)) = bed("cut") else { return };
@@ -300,16 +320,7 @@ fn a_cut_control_connection_ends_the_load_within_a_second() {
     run.until("calibrating", PATIENCE);
     assert!(within(GONE, || !is_silent(&bed, &near, 1)), "there is no load");
     set(bed.ends()[0].0, "link set near1 down");
-    let cut = Instant::now();
-    let (mut last, mut changed) = (received(&bed, &near, 1), cut);
-    while cut.elapsed() < Duration::from_millis(1600) {
-        std::thread::sleep(Duration::from_millis(20));
-        let now = received(&bed, &near, 1);
-        if now > last + 2 {
-            (last, changed) = (now, Instant::now());
-        }
-    }
-    let took = changed - cut;
+    let took = load_ends(&bed, &near, 1);
     assert!(took < Duration::from_millis(1100), "the load went on for {took:?}");
     let ended = run.end(Duration::from_secs(12));
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
@@ -462,4 +473,152 @@ fn whichever_end_is_killed_the_other_ends_and_no_load_stays() {
             }
         }
     }
+}
+
+/// Addresses at which agents of the near end listen for a third host.
+const NEAR: [&str; 2] = ["10.96.0.2:9940", "10.96.0.2:9941"];
+
+/// The hosts, and a third one that has a control connection to each of them and no part in the load.
+fn bed_of_three(name: &str) -> Option<(Bed, Turn)> {
+    let (mut bed, turn) = bed(name)?;
+    bed.add_third();
+    let third = bed.third_name();
+    let [(near, ..), (far, ..)] = bed.ends();
+    set(near, "link del near1");
+    for (net, space, device) in [(96, near, "near1"), (97, far, "far1")] {
+        set(&third, &format!("link add to-{device} type veth peer name {device} netns {space}"));
+        set(&third, &format!("addr add 10.{net}.0.1/24 dev to-{device}"));
+        set(&third, &format!("link set to-{device} up"));
+        set(space, &format!("addr add 10.{net}.0.2/24 dev {device}"));
+        set(space, &format!("link set {device} up"));
+    }
+    Some((bed, turn))
+}
+
+/// Starts an agent at the near end.
+fn near_agent(bed: &Bed, home: &Home, key: &str, address: &str, more: &[&str]) -> Running {
+    let args = [&["agent", "--listen", address, "--key", key, "--allow-find", "near0"], more].concat();
+    let mut agent = Running::of(bed.inside(0, home, &[], &args));
+    agent.until("agent listens on", PATIENCE);
+    agent
+}
+
+/// A short run of the third host, of the far end under load from agents of the near end.
+fn third<'a>(key: &'a str, from: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    let short =
+        ["find", "--quick", "--trial", "100ms", "--loss", "1e-3", "--searches", "1", "--socket-buffer", "64KiB"];
+    let hosts = ["--json", "--sender-cpu", "0", "--of", CONTROL, "--key", key];
+    let from = from.iter().flat_map(|from| ["--from", from]);
+    short.into_iter().chain(hosts).chain(from).chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn a_third_host_has_agents_load_the_host_of_another_agent() {
+    let Some((bed, _turn)) = bed_of_three("three") else { return };
+    let (near, far, own) = (Home::new(), Home::new(), Home::new());
+    let key = key(&far);
+    steer(&bed, &far, 1, "2");
+    let run = |more: &[&str]| Running::of(bed.inside(2, &own, &[], &third(&key, &NEAR, more)));
+    let refused = |more: &[&str], words: &[&str]| {
+        let ended = run(more).end(PATIENCE);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+        words.iter().for_each(|word| assert!(ended.stderr.contains(word), "{word}: {}", ended.stderr));
+    };
+    let _agents = [
+        near_agent(&bed, &near, &key, NEAR[0], &["--max-rate", "60kpps"]),
+        near_agent(&bed, &near, &key, NEAR[1], &[]),
+    ];
+    {
+        let _agent = agent(&bed, &far, &key, &["--allow-find", "far1"]);
+        // The generators' agents are in a network that the far end has no route to.
+        refused(&[], &["10.96.0.2"]);
+        refused(&["--if", "far0"], &["the load comes in by far0", "lets clients load far1", "--allow-find far0"]);
+        refused(&["--if", "far1"], &["far1 also carries the control connection", "--i-know"]);
+    }
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
+    refused(&["--if", "far0", "--their-if", "none0"], &[NEAR[0], "none0 does not exist here"]);
+    refused(&["--if", "far0", "--check", "gro=off"], &["--check gro=off changes far0", "--allow-settings far0"]);
+    let mut run = run(&["--if", "far0", "--max-rate", "150kpps"]);
+    run.until("measuring the cliff", WHOLE);
+    run.signal("INT");
+    let finding = found(&run.end(PATIENCE));
+    assert_eq!(finding["host"]["at"], CONTROL);
+    let testbed = finding["host"]["testbed"].as_str().expect("a line");
+    assert!(testbed.contains(&format!("far0 of this host, load from {} and {}", NEAR[0], NEAR[1])), "{testbed}");
+    let generator = &finding["generator"];
+    assert_eq!(number_at(&finding, "/generator/max_rate_pps"), 120e3, "{generator}");
+    assert_eq!(generator["flows"], "2 flows to one queue, backlog of CPU 1 (counted)");
+    let each = generator["each"].as_array().expect("both");
+    assert_eq!(each.len(), 2, "{generator}");
+    for (one, at) in each.iter().zip(NEAR) {
+        assert_eq!(one["at"], at);
+        assert!(number_at(one, "/offered_pps") < 70e3 && number_at(one, "/achieved_pps") > 1e3, "{one}");
+    }
+    assert_eq!(finding["device"]["interface"], "far0");
+    assert!(finding["latency_method"].as_str().is_some_and(|how| how.contains("round trips")));
+    assert!(finding["fingerprint"]["sender2.kernel.release"].is_string());
+    assert!(own.stdout(["results", "list"]).contains("find"));
+    // Without --if the load comes in by the interface that leads to the generator's address.
+    set(&bed.third_name(), "route add 10.99.0.0/24 via 10.96.0.2");
+    let by_load = "10.99.0.1:9942";
+    let _agent = near_agent(&bed, &near, &key, by_load, &[]);
+    let args = third(&key, &[by_load], &["--i-know", "--max-rate", "50kpps"]);
+    let mut run = Running::of(bed.inside(2, &own, &[], &args));
+    run.until("looking for the rough cliff", PATIENCE);
+    run.signal("INT");
+    let ended = run.end(PATIENCE);
+    assert_eq!(printed(&ended.stdout, &ended.stderr)["device"]["interface"], "far0");
+}
+
+#[test]
+fn whichever_of_three_hosts_is_killed_the_others_end_and_no_load_stays() {
+    let Some((bed, _turn)) = bed_of_three("third") else { return };
+    let (near, far, own) = (Home::new(), Home::new(), Home::new());
+    let key = key(&far);
+    for victim in ["client", "receiver", "generator"] {
+        let receiver = agent(&bed, &far, &key, &["--allow-find", "far0"]);
+        let generators = NEAR.map(|address| near_agent(&bed, &near, &key, address, &[]));
+        let mut run = Running::of(bed.inside(2, &own, &[], &third(&key, &NEAR, &["--if", "far0"])));
+        run.until("looking for the rough cliff", PATIENCE);
+        assert!(within(GONE, || !is_silent(&bed, &far, 1)), "there is no load");
+        let began = Instant::now();
+        match victim {
+            "client" => run.signal("KILL"),
+            "receiver" => receiver.signal("KILL"),
+            _ => generators[1].signal("KILL"),
+        }
+        if victim == "client" {
+            drop(run);
+        } else {
+            let ended = run.end(PATIENCE);
+            assert!(began.elapsed() < GONE, "{victim}: {:?}", began.elapsed());
+            assert_eq!(ended.status.code(), Some(1), "{victim}: {}", ended.stderr);
+            let said = ended.stderr + &ended.stdout;
+            let gone = if victim == "receiver" { CONTROL } else { NEAR[1] };
+            assert!(said.contains(gone), "{victim}: {said}");
+        }
+        assert!(within(GONE, || is_silent(&bed, &far, 1)), "{victim} killed: the load goes on");
+        assert!(began.elapsed() < 2 * GONE, "{victim}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn generators_of_a_third_host_stop_within_a_second_without_the_receiver() {
+    let Some((bed, _turn)) = bed_of_three("third-cut") else { return };
+    let (near, far, own) = (Home::new(), Home::new(), Home::new());
+    let key = key(&far);
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
+    let _generator = near_agent(&bed, &near, &key, NEAR[0], &[]);
+    // The connection between the third host and the receiver is cut. A trial is longer than the test.
+    let long =
+        ["find", "--quick", "--trial", "20s", "--json", "--if", "far0", "--sender-cpu", "0", "--max-rate", "20kpps"];
+    let hosts = ["--of", CONTROL, "--from", NEAR[0], "--key", &key];
+    let mut run = Running::of(bed.inside(2, &own, &[], &[&long[..], &hosts].concat()));
+    run.until("calibrating", PATIENCE);
+    assert!(within(GONE, || !is_silent(&bed, &far, 1)), "there is no load");
+    set(bed.ends()[1].0, "link set far1 down");
+    let took = load_ends(&bed, &far, 1);
+    assert!(took < Duration::from_millis(1300), "the load went on for {took:?}");
+    let ended = run.end(Duration::from_secs(12));
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
 }

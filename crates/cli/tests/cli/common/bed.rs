@@ -19,8 +19,8 @@ pub const AGENT: &str = "10.99.0.2:9940";
 pub const ELSEWHERE: [&str; 2] = ["unshare", "--time"];
 pub const WITHOUT_METERS: [&str; 4] = ["unshare", "--time", "setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin"];
 
-/// Two namespaces joined by a veth pair, `near0` and `far0`.
-pub struct Bed([String; 2]);
+/// Two namespaces joined by a veth pair, `near0` and `far0`, and those that the test adds.
+pub struct Bed(Vec<String>);
 
 impl Bed {
     /// Makes the testbed. `None` if this is not possible; a line reports it.
@@ -28,8 +28,8 @@ impl Bed {
         if !has(Need::Netns) || !has_program("ethtool") {
             return None;
         }
-        let bed = Bed(["near", "far"].map(|end| format!("ncdev-{}-{name}-{end}", std::process::id())));
-        let [near, far] = &bed.0;
+        let bed = Bed(["near", "far"].map(|end| format!("ncdev-{}-{name}-{end}", std::process::id())).to_vec());
+        let (near, far) = (&bed.0[0], &bed.0[1]);
         let pair = ["-n", near, "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", far];
         let made = ip(&["netns", "add", near])
             && ip(&["netns", "add", far])
@@ -41,6 +41,18 @@ impl Bed {
             });
         assert!(made && !bed.offloads(0).is_empty(), "the namespaces of the test cannot be made");
         Some(bed)
+    }
+
+    /// Adds a third namespace, without links. Its number for [`Bed::inside`] is 2.
+    pub fn add_third(&mut self) {
+        let name = self.third_name();
+        assert!(ip(&["netns", "add", &name]) && ip(&["-n", &name, "link", "set", "lo", "up"]), "{name}");
+        self.0.push(name);
+    }
+
+    /// Name of the third namespace.
+    pub fn third_name(&self) -> String {
+        format!("{}-third", self.0[0])
     }
 
     pub fn ends(&self) -> [(&str, &str, &str); 2] {
