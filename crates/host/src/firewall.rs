@@ -5,7 +5,7 @@
 
 mod rules;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::process::{Command, Stdio};
 
 /// An incoming UDP flow.
@@ -14,9 +14,9 @@ pub struct Flow<'a> {
     /// Interface by which the flow arrives.
     pub interface: &'a str,
     /// Source address; `None` if not known.
-    pub source: Option<Ipv4Addr>,
+    pub source: Option<IpAddr>,
     /// Destination address.
-    pub destination: Ipv4Addr,
+    pub destination: IpAddr,
     /// Source port.
     pub source_port: u16,
     /// Destination port.

@@ -1,8 +1,8 @@
-//! Frames on the wire: Ethernet II + IPv4 + UDP + netcliff's 18-byte header.
+//! Frames on the wire: Ethernet II + IPv4 or IPv6 + UDP + netcliff's 18-byte header.
 //!
 //! Sizes are *frame bytes including the 4-byte FCS*, as RFC 2544 counts them (64 to 1518, jumbo up to 9018). The kernel
 //! passes frames without FCS, so a 64-byte frame is 60 bytes in memory: 14 Ethernet + 20 IPv4 + 8 UDP + 18 payload,
-//! which netcliff's header fills exactly:
+//! which netcliff's header fills exactly. An IPv6 header has 40 bytes, so that the smallest frame has 84:
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -13,17 +13,15 @@
 //! The header has no space for flags; the intended send time shows whether a frame belongs to warm-up, window or
 //! cool-down.
 
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use etherparse::PacketBuilder;
+use etherparse::{PacketBuilder, PacketBuilderStep, UdpHeader};
 use serde::{Deserialize, Serialize};
 
 use crate::error::WireError;
 use crate::replay::Replay;
 
-/// Smallest frame, including FCS \[bytes\].
-pub const MIN_FRAME_BYTES: usize = 64;
 /// Largest (jumbo) frame, including FCS \[bytes\].
 pub const MAX_FRAME_BYTES: usize = 9018;
 /// Length of netcliff's header at the start of the UDP payload \[bytes\].
@@ -36,10 +34,11 @@ pub const SEQUENCE_LIMIT: u64 = 1 << 48;
 const FCS_BYTES: usize = 4;
 const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+/// Routers that a frame may pass; it passes none (the usual value of Linux, net.ipv4.ip_default_ttl).
+const HOP_LIMIT: u8 = 64;
 const UDP_BYTES: usize = 8;
-const PAYLOAD_AT: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 const CHECKSUM_BYTES: usize = 2;
-const CHECKSUM_AT: usize = PAYLOAD_AT - CHECKSUM_BYTES;
 /// Offset of a VLAN tag, after both hardware addresses \[bytes\].
 const TAG_AT: usize = 12;
 /// Length of a VLAN tag \[bytes\].
@@ -51,7 +50,8 @@ pub enum Checksum {
     /// Computed in the generator. The receiver verifies it in software, which costs time for each byte; a NIC would
     /// have done that.
     Computed,
-    /// 0: no checksum (RFC 768). The receiver skips verification, as if a NIC had verified it.
+    /// 0: no checksum (RFC 768). The receiver skips verification, as if a NIC had verified it. IPv6 does not allow it
+    /// (RFC 8200, section 8.1): frames of IPv6 have a computed checksum.
     #[default]
     Zero,
 }
@@ -118,15 +118,15 @@ pub struct FrameSpec {
     pub source_mac: [u8; 6],
     /// Ethernet destination address: the receiving interface, or the next hop.
     pub destination_mac: [u8; 6],
-    /// IPv4 source address and UDP port.
-    pub source: SocketAddrV4,
-    /// IPv4 destination address and UDP port: where the sink is bound.
-    pub destination: SocketAddrV4,
+    /// Source address and UDP port.
+    pub source: SocketAddr,
+    /// Destination address, of the same family, and UDP port: where the sink is bound.
+    pub destination: SocketAddr,
     /// Ports of further flows between the same addresses; see [`flow_of`].
     pub more_flows: Vec<Ports>,
     /// VLAN id of an 802.1Q tag; its 4 bytes are added to `frame_bytes`.
     pub vlan: Option<u16>,
-    /// Frame bytes including FCS but without a tag, [`MIN_FRAME_BYTES`] to [`MAX_FRAME_BYTES`].
+    /// Frame bytes including FCS but without a tag, [`least_bytes`] to [`MAX_FRAME_BYTES`].
     pub frame_bytes: usize,
     /// The UDP checksum.
     pub checksum: Checksum,
@@ -136,19 +136,30 @@ pub struct FrameSpec {
     pub replay: Option<Arc<Replay>>,
 }
 
+/// Bytes of an untagged frame before its UDP payload.
+const fn payload_at(ipv6: bool) -> usize {
+    ETHERNET_BYTES + if ipv6 { IPV6_BYTES } else { IPV4_BYTES } + UDP_BYTES
+}
+
+/// Smallest frame of an address family, including FCS but without a tag \[bytes\].
+pub const fn least_bytes(ipv6: bool) -> usize {
+    payload_at(ipv6) + HEADER_BYTES + FCS_BYTES
+}
+
 /// Number of UDP payload bytes in a frame of `frame_bytes` including FCS.
 ///
 /// # Errors
-/// The size is outside [`MIN_FRAME_BYTES`]..=[`MAX_FRAME_BYTES`].
-pub fn payload_bytes(frame_bytes: usize) -> Result<usize, WireError> {
-    if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&frame_bytes) {
+/// The size is outside [`least_bytes`]..=[`MAX_FRAME_BYTES`].
+fn payload_bytes(frame_bytes: usize, ipv6: bool) -> Result<usize, WireError> {
+    let least = least_bytes(ipv6);
+    if !(least..=MAX_FRAME_BYTES).contains(&frame_bytes) {
         return Err(WireError::setting(
             "frame_bytes",
             frame_bytes,
-            format!("{MIN_FRAME_BYTES} to {MAX_FRAME_BYTES} bytes, FCS included"),
+            format!("{least} to {MAX_FRAME_BYTES} bytes, FCS included"),
         ));
     }
-    Ok(frame_bytes - FCS_BYTES - PAYLOAD_AT)
+    Ok(frame_bytes - FCS_BYTES - payload_at(ipv6))
 }
 
 /// A frame that is complete except for netcliff's header.
@@ -184,7 +195,7 @@ impl Template {
         let (mut bytes, flow) = one(spec, first)?;
         let more = spec.more_flows.iter().map(|ports| one(spec, *ports).map(|(_, flow)| flow));
         let flows = std::iter::once(Ok(flow)).chain(more).collect::<Result<Vec<_>, _>>()?;
-        let mut payload_at = PAYLOAD_AT;
+        let mut payload_at = payload_at(spec.destination.is_ipv6());
         if let Some(id) = spec.vlan {
             if !(1..=4094).contains(&id) {
                 return Err(WireError::setting("vlan", id, "1 to 4094"));
@@ -250,21 +261,28 @@ pub fn flow_of(sequence: u64, flows: usize) -> usize {
 /// Builds the frame of one flow without tag and checksum; also returns the values in which the flow differs from
 /// others.
 fn one(spec: &FrameSpec, ports: Ports) -> Result<(Vec<u8>, Flow), WireError> {
-    let payload = vec![0; payload_bytes(spec.frame_bytes)?];
-    let builder = PacketBuilder::ethernet2(spec.source_mac, spec.destination_mac)
-        .ipv4(spec.source.ip().octets(), spec.destination.ip().octets(), 64)
-        .udp(ports.source, ports.destination);
+    let ipv6 = spec.destination.is_ipv6();
+    let payload = vec![0; payload_bytes(spec.frame_bytes, ipv6)?];
+    let ethernet = PacketBuilder::ethernet2(spec.source_mac, spec.destination_mac);
+    let builder: PacketBuilderStep<UdpHeader> = match (spec.source.ip(), spec.destination.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            ethernet.ipv4(from.octets(), to.octets(), HOP_LIMIT).udp(ports.source, ports.destination)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            ethernet.ipv6(from.octets(), to.octets(), HOP_LIMIT).udp(ports.source, ports.destination)
+        }
+        (from, to) => return Err(WireError::setting("addresses", format!("{from} and {to}"), "two of one family")),
+    };
     let mut bytes = Vec::with_capacity(builder.size(payload.len()) + TAG_BYTES);
     builder
         .write(&mut bytes, &payload)
-        .map_err(|e| WireError::setting("frame", e, "a payload that fits an IPv4 datagram"))?;
+        .map_err(|e| WireError::setting("frame", e, "a payload that fits an IP datagram"))?;
     // The library's checksum of a payload of zeros gives the sum over the rest of the frame.
-    let checksum = u16::from_be_bytes([bytes[CHECKSUM_AT], bytes[CHECKSUM_AT + 1]]);
-    bytes[CHECKSUM_AT..PAYLOAD_AT].fill(0);
-    let base_sum = match spec.checksum {
-        Checksum::Computed => Some(u32::from(!checksum)),
-        Checksum::Zero => None,
-    };
+    let at = payload_at(ipv6) - CHECKSUM_BYTES;
+    let checksum = u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    bytes[at..at + CHECKSUM_BYTES].fill(0);
+    let is_computed = ipv6 || spec.checksum == Checksum::Computed;
+    let base_sum = is_computed.then(|| u32::from(!checksum));
     let ([a, b], [c, d]) = (ports.source.to_be_bytes(), ports.destination.to_be_bytes());
     Ok((bytes, Flow { ports: [a, b, c, d], base_sum }))
 }
@@ -289,7 +307,7 @@ impl Templates {
             let port = spec.source.port().checked_add(kind.flow);
             let port = port
                 .ok_or_else(|| WireError::setting("source port", spec.source.port(), "room for 256 flows behind it"))?;
-            let source = SocketAddrV4::new(*spec.source.ip(), port);
+            let source = SocketAddr::new(spec.source.ip(), port);
             Template::new(&FrameSpec { source, frame_bytes: kind.frame_bytes, replay: None, ..spec.clone() })
         };
         let kinds = replay.kinds().iter().map(kind).collect::<Result<_, _>>()?;

@@ -199,10 +199,10 @@ mod tests {
     fn frames_leave_as_the_capture_has_them() {
         use crate::frame::{FrameSpec, Header};
         use crate::transmit::{Batch, Transmit};
-        use std::net::{SocketAddr, UdpSocket};
+        use std::net::UdpSocket;
 
         let sink = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        let SocketAddr::V4(destination) = sink.local_addr().expect("bound") else { panic!("IPv4 was asked for") };
+        let destination = sink.local_addr().expect("bound");
         let replay = Replay::of(&capture(&[(100, 64, 0), (100, 1518, 1), (100, 300, 0)]));
         let spec = FrameSpec {
             source_mac: [2, 0, 0, 0, 0, 1],

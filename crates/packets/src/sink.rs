@@ -13,7 +13,7 @@
 //! read per read call, a bitmap, up to three histogram updates) is part of the host under test, as an application's
 //! would be; it has not been measured separately.
 
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -47,7 +47,7 @@ pub struct SinkConfig {
     /// Where the thread runs.
     pub placement: Placement,
     /// Address and port to bind.
-    pub bind: SocketAddrV4,
+    pub bind: SocketAddr,
     /// Frames of this run are counted; all others are foreign.
     pub run_id: u32,
     /// Run ids of further generators. Each has its own sequence numbers and window.
@@ -73,7 +73,7 @@ pub struct SinkConfig {
 
 impl SinkConfig {
     /// The default configuration: one blocking `recvmsg` per packet, no work, timestamps on.
-    pub fn new(bind: SocketAddrV4, run_id: u32) -> Self {
+    pub fn new(bind: SocketAddr, run_id: u32) -> Self {
         Self {
             placement: Placement::default(),
             bind,
@@ -127,7 +127,7 @@ pub struct Sink {
     thread: JoinHandle<Result<(), WireError>>,
     measurement: Arc<Mutex<Measurement>>,
     progress: Arc<SinkProgress>,
-    address: SocketAddrV4,
+    address: SocketAddr,
 }
 
 impl Sink {
@@ -172,8 +172,7 @@ impl Sink {
             })
             .map_err(|e| WireError::system("start the sink thread", e))?;
         let address = match is_ready.recv() {
-            Ok(Ok(std::net::SocketAddr::V4(address))) => address,
-            Ok(Ok(other)) => return Err(WireError::setting("bind", other, "an IPv4 address")),
+            Ok(Ok(address)) => address,
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(join_reason(thread)),
         };
@@ -181,7 +180,7 @@ impl Sink {
     }
 
     /// The bound address, with the actual port if port 0 was requested.
-    pub fn address(&self) -> SocketAddrV4 {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 

@@ -10,7 +10,7 @@ mod far;
 mod near;
 mod reverse;
 mod several;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use netcliff_host::nic::neighbour::Neighbour;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub const UNHEARD_S: f64 = 0.95;
 #[serde(deny_unknown_fields)]
 pub struct LoadRequest {
     /// Address and port of the sink.
-    pub destination: SocketAddrV4,
+    pub destination: SocketAddr,
     /// Hardware address of the host under test, as that host reports it. Another host that answers for the IP address
     /// is refused.
     pub destination_mac: Option<[u8; 6]>,
@@ -129,7 +129,7 @@ pub struct Route {
     /// Interface on the generator's host.
     pub interface: String,
     /// Source address and port of the frames.
-    pub source: SocketAddrV4,
+    pub source: SocketAddr,
     /// Hardware address of that interface.
     pub source_mac: [u8; 6],
     /// Hardware address that answers for the host under test.
@@ -140,7 +140,7 @@ impl Route {
     fn of(neighbour: Neighbour, port: u16) -> Self {
         Self {
             interface: neighbour.interface,
-            source: SocketAddrV4::new(neighbour.source, port),
+            source: SocketAddr::new(neighbour.source, port),
             source_mac: neighbour.source_mac,
             destination_mac: neighbour.mac,
         }

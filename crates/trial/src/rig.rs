@@ -3,7 +3,7 @@
 
 mod between;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,7 +132,7 @@ impl RigOptions {
 pub struct LinkOptions {
     /// MTU of both ends (bytes); `None`: 9000.
     pub mtu_bytes: Option<u32>,
-    /// Whether to use IPv6 if no address determines the version.
+    /// Whether to use IPv6 if no address determines the version; also of a link to another host.
     pub ipv6: bool,
     /// Whether all transmit offloads of both ends are on or off; `None`: the kernel's defaults.
     pub offloads: Option<bool>,
@@ -403,35 +403,37 @@ impl Rig {
         self.ipv6
     }
 
-    /// Addresses of sender and host under test, of either IP version; `None` if the namespaces have no IPv6.
+    /// Addresses of sender and host under test, of either IP version; `None` if the namespaces or the link have none of
+    /// that version. The address of a sender on another host is unspecified.
     pub fn ends(&self, ipv6: bool) -> Option<(IpAddr, IpAddr)> {
         match (&self.bed, ipv6) {
             (Bed::Loopback, true) => Some((Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into())),
-            (Bed::Netns(testbed), true) => {
-                let of = |side| testbed.endpoint(side).ipv6.map(IpAddr::V6);
+            (Bed::Loopback, false) => Some((Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into())),
+            (Bed::Netns(testbed), _) => {
+                let of = |side| {
+                    let end = testbed.endpoint(side);
+                    if ipv6 { end.ipv6.map(IpAddr::V6) } else { Some(end.ip.into()) }
+                };
                 Some((of(Side::Sender)?, of(Side::HostUnderTest)?))
             }
-            (Bed::Between(_), true) => None,
-            (_, false) => {
-                let (from, to) = self.addresses();
-                Some((IpAddr::V4(*from.ip()), IpAddr::V4(*to.ip())))
+            (Bed::Between(between), _) => {
+                let host = between.address().ip();
+                (host.is_ipv6() == ipv6).then(|| (unspecified(ipv6), host))
             }
         }
     }
 
     /// Address of the host under test, of the requested IP version.
     pub fn host_address(&self) -> IpAddr {
-        self.ends(self.ipv6).map_or_else(|| IpAddr::V4(*self.addresses().1.ip()), |(_, host)| host)
+        self.addresses().1.ip()
     }
 
-    /// Source and destination of the packets: IPv4 addresses and ports.
-    pub fn addresses(&self) -> (SocketAddrV4, SocketAddrV4) {
-        let (from, to) = match &self.bed {
-            Bed::Netns(testbed) => (testbed.endpoint(Side::Sender).ip, testbed.endpoint(Side::HostUnderTest).ip),
-            Bed::Loopback => (Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST),
-            Bed::Between(between) => (Ipv4Addr::UNSPECIFIED, *between.address().ip()),
-        };
-        (SocketAddrV4::new(from, SOURCE_PORT), SocketAddrV4::new(to, PORT))
+    /// Source and destination of the packets, of the requested IP version.
+    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
+        // The testbed was built with addresses of that version.
+        let none = (unspecified(self.ipv6), unspecified(self.ipv6));
+        let (from, to) = self.ends(self.ipv6).or_else(|| self.ends(false)).unwrap_or(none);
+        (SocketAddr::new(from, SOURCE_PORT), SocketAddr::new(to, PORT))
     }
 
     /// Switches offloads of both ends' interfaces, by the kernel's names, until the testbed ends; returns a sentence
@@ -495,6 +497,11 @@ impl Rig {
     }
 }
 
+/// The address of an IP version that stands for any.
+fn unspecified(ipv6: bool) -> IpAddr {
+    if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+}
+
 /// Opens a link. Retries for `options.link_time` until packets pass.
 fn opened(
     between: &BetweenOptions,
@@ -503,7 +510,7 @@ fn opened(
 ) -> Result<(Between, Option<u32>), BetweenError> {
     let deadline = Instant::now() + options.link_time;
     loop {
-        match Between::open(between, options.sender_cpu, stop) {
+        match Between::open(between, options.link.ipv6, options.sender_cpu, stop) {
             Err(BetweenError::Stopped) => return Err(BetweenError::Stopped),
             Err(_) if Instant::now() < deadline && !stop.load(Ordering::Relaxed) => {
                 std::thread::sleep(LINK_INTERVAL);

@@ -160,9 +160,11 @@ impl Bench for WireBench<'_> {
 
     fn socket_capacity(&mut self, shape: &TrialShape) -> Result<Option<f64>, TrialError> {
         let spec = TrialShape { seconds: CAPACITY_S, work_s: NOT_READING_S, ..shape.clone() }.at(CAPACITY_PPS);
-        let Ok(before) = self.rig.in_host(UdpCounters::read)? else { return Ok(None) };
+        let ipv6 = self.rig.is_ipv6();
+        let counters = || UdpCounters::read_of(ipv6);
+        let Ok(before) = self.rig.in_host(counters)? else { return Ok(None) };
         let trial = self.once(&spec, false)?;
-        let Ok(after) = self.rig.in_host(UdpCounters::read)? else { return Ok(None) };
+        let Ok(after) = self.rig.in_host(counters)? else { return Ok(None) };
         let dropped = after.since(&before).rcvbuf_errors as f64;
         // Packets that were accepted and not dropped were read or remain. During the load only one packet in 50 ms was
         // read, which is the error of this count.

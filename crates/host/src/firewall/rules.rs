@@ -2,7 +2,7 @@
 
 use super::Flow;
 use serde_json::Value;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// The hooks that a packet for this host passes, in order.
 const HOOKS: [&str; 3] = ["ingress", "prerouting", "input"];
@@ -44,7 +44,7 @@ pub(super) fn dropping(ruleset: &Value, flow: &Flow<'_>) -> Option<String> {
         .filter_map(|object| {
             let chain = object.get("chain")?;
             let hook = HOOKS.iter().position(|hook| chain.get("hook").and_then(Value::as_str) == Some(hook))?;
-            let is_family = ["ip", "inet", "netdev"].contains(&chain.get("family")?.as_str()?);
+            let is_family = [family(flow), "inet", "netdev"].contains(&chain.get("family")?.as_str()?);
             let device = chain.get("dev").is_none_or(|dev| names(dev).contains(&flow.interface));
             (is_family && device).then(|| (hook, chain.get("prio").and_then(Value::as_i64).unwrap_or(0), chain))
         })
@@ -68,6 +68,11 @@ pub(super) fn dropping(ruleset: &Value, flow: &Flow<'_>) -> Option<String> {
         }
     }
     walk.maybe
+}
+
+/// The family of the flow's packets in nft's words.
+fn family(flow: &Flow<'_>) -> &'static str {
+    if flow.destination.is_ipv6() { "ip6" } else { "ip" }
 }
 
 /// A description of what drops the packet, with the earlier rule that may let it pass.
@@ -278,10 +283,11 @@ impl Walk<'_> {
             return match (text(payload, "protocol"), text(payload, "field")) {
                 ("udp" | "th", "dport") => Some(flow.destination_port.into()),
                 ("udp" | "th", "sport") => Some(flow.source_port.into()),
-                ("tcp" | "sctp" | "icmp" | "ip6" | "icmpv6", _) => Some(Value::Null),
-                ("ip", "daddr") => Some(flow.destination.to_string().into()),
-                ("ip", "saddr") => flow.source.map(|source| source.to_string().into()),
-                ("ip", "protocol") => Some("udp".into()),
+                ("tcp" | "sctp" | "icmp" | "icmpv6", _) => Some(Value::Null),
+                (other @ ("ip" | "ip6"), _) if other != family(flow) => Some(Value::Null),
+                ("ip" | "ip6", "daddr") => Some(flow.destination.to_string().into()),
+                ("ip" | "ip6", "saddr") => flow.source.map(|source| source.to_string().into()),
+                ("ip", "protocol") | ("ip6", "nexthdr") => Some("udp".into()),
                 _ => None,
             };
         }
@@ -289,8 +295,8 @@ impl Walk<'_> {
             return match text(meta, "key") {
                 "iifname" | "iif" => Some(flow.interface.into()),
                 "l4proto" => Some("udp".into()),
-                "nfproto" => Some("ipv4".into()),
-                "protocol" => Some("ip".into()),
+                "nfproto" => Some(if flow.destination.is_ipv6() { "ipv6" } else { "ipv4" }.into()),
+                "protocol" => Some(family(flow).into()),
                 _ => None,
             };
         }
@@ -324,8 +330,9 @@ fn equal(own: &Value, right: &Value) -> Option<bool> {
                 return Some(ordinal(own)? >= ordinal(from)? && ordinal(own)? <= ordinal(to)?);
             }
             let prefix = right.get("prefix")?;
-            let bits = u32::try_from(prefix.get("len")?.as_u64()?).ok().filter(|bits| *bits <= 32)?;
-            let mask = u64::from(u32::MAX.checked_shl(32 - bits).unwrap_or(0));
+            let width = if own.as_str().is_some_and(|own| own.contains(':')) { 128 } else { 32 };
+            let bits = u32::try_from(prefix.get("len")?.as_u64()?).ok().filter(|bits| *bits <= width)?;
+            let mask = u128::MAX.checked_shl(width - bits).unwrap_or(0);
             Some(ordinal(own)? & mask == ordinal(prefix.get("addr")?)? & mask)
         }
         // A named set: its elements are not looked up.
@@ -339,10 +346,13 @@ fn equal(own: &Value, right: &Value) -> Option<bool> {
 }
 
 /// A JSON number or an address, as an integer for comparison of ranges.
-fn ordinal(value: &Value) -> Option<u64> {
+fn ordinal(value: &Value) -> Option<u128> {
     match value {
-        Value::String(text) => text.parse::<Ipv4Addr>().ok().map(|address| u64::from(u32::from(address))),
-        value => value.as_u64(),
+        Value::String(text) => match text.parse().ok()? {
+            IpAddr::V4(address) => Some(address.to_bits().into()),
+            IpAddr::V6(address) => Some(address.to_bits()),
+        },
+        value => value.as_u64().map(u128::from),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A test writes the addresses of its frames itself: a router between the hosts would not forward them, or would itself
 //! be measured.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::system;
 /// Destination of the probe; any port would do.
 const DISCARD: u16 = 9;
 /// Longest wait for a neighbour's answer: the kernel sends three requests, a second apart
-/// (net.ipv4.neigh.*.mcast_solicit).
+/// (mcast_solicit of net.ipv4.neigh and net.ipv6.neigh).
 const PATIENCE: Duration = Duration::from_millis(3500);
 
 /// Route to a neighbour.
@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_millis(3500);
 pub struct Neighbour {
     /// Interface of this host.
     pub interface: String,
-    /// This host's address on that interface.
-    pub source: Ipv4Addr,
+    /// This host's address on that interface, of the neighbour's family.
+    pub source: IpAddr,
     /// The interface's hardware address.
     pub source_mac: [u8; 6],
     /// The neighbour's hardware address.
@@ -36,7 +36,7 @@ pub struct Neighbour {
 pub enum NoNeighbour {
     /// The address is this host's.
     #[error("{0} is an address of this host: name an address of the other one")]
-    Own(Ipv4Addr),
+    Own(IpAddr),
     /// A router lies between the hosts.
     #[error(
         "{address} is behind the router {gateway}: frames go straight to the host under test, so both need addresses of one subnet \
@@ -44,17 +44,18 @@ pub enum NoNeighbour {
     )]
     Routed {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The next hop.
         gateway: IpAddr,
     },
     /// No host answers for the address.
     #[error(
-        "nobody on {interface} answers for {address} (ARP): is the other host's interface up, and on the same link?"
+        "nobody on {interface} answers for {address} ({}): is the other host's interface up, and on the same link?",
+        if address.is_ipv6() { "neighbour discovery" } else { "ARP" }
     )]
     Silent {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// Name of the interface.
         interface: String,
     },
@@ -80,7 +81,7 @@ pub enum NoNeighbour {
     #[error("the way to {address} is not known: {source}")]
     Unknown {
         /// The address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The kernel's answer.
         source: std::io::Error,
     },
@@ -106,11 +107,11 @@ pub fn fits(frame_bytes: u32, mtu_bytes: u32, interface: &str) -> Result<(), NoN
 
 /// Finds a neighbour by the routes and the neighbour table of the calling thread's network namespace, on the given
 /// interface or on the interface of the route. If the kernel does not know the neighbour, one datagram to its discard
-/// port makes the kernel resolve it.
+/// port makes the kernel resolve it (ARP, or neighbour discovery of IPv6).
 ///
 /// # Errors
 /// See [`NoNeighbour`].
-pub fn find(address: Ipv4Addr, interface: Option<&str>) -> Result<Neighbour, NoNeighbour> {
+pub fn find(address: IpAddr, interface: Option<&str>) -> Result<Neighbour, NoNeighbour> {
     let unknown = |source| NoNeighbour::Unknown { address, source };
     let mut rtnl = Rtnl::new();
     let asked = interface.map(|name| {
@@ -133,17 +134,30 @@ pub fn find(address: Ipv4Addr, interface: Option<&str>) -> Result<Neighbour, NoN
     let link = rtnl.link_at(index).map_err(unknown)?;
     let refused = |why| NoNeighbour::Interface { interface: link.name.clone(), why };
     let source_mac = link.mac.as_deref().and_then(parse_mac).ok_or_else(|| refused("has no Ethernet address"))?;
-    let source = way.source.ok_or_else(|| refused("has no IPv4 address: `ip address add` gives it one"))?;
+    let source = way.source.ok_or_else(|| refused(no_address(address.is_ipv6())))?;
     let mac = resolve(&mut rtnl, index, &link.name, source, address).map_err(unknown)?;
     let mac = mac.ok_or_else(|| NoNeighbour::Silent { address, interface: link.name.clone() })?;
     Ok(Neighbour { interface: link.name, source, source_mac, mac, mtu_bytes: link.mtu_bytes.unwrap_or(1500) })
 }
 
+impl Neighbour {
+    /// Whether the route's interface has this address, of whatever family, in the calling thread's network namespace:
+    /// a load by the interface shares it with the connections of that address.
+    pub fn carries(&self, address: IpAddr) -> bool {
+        let mut rtnl = Rtnl::new();
+        let Ok(link) = rtnl.link(&self.interface) else { return false };
+        // A connection of IPv4 to a socket of IPv6 has a mapped address.
+        let address = address.to_canonical();
+        let has_it = |addresses: Vec<(u32, IpAddr)>| addresses.contains(&(link.index, address));
+        self.source == address || rtnl.addresses().is_ok_and(has_it)
+    }
+}
+
 /// This host's end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnEnd {
-    /// Its first IPv4 address.
-    pub address: Ipv4Addr,
+    /// Its first address of the requested family; of IPv6 the first that is valid beyond the link.
+    pub address: IpAddr,
     /// Its hardware address.
     pub mac: [u8; 6],
     /// MTU (bytes).
@@ -153,8 +167,8 @@ pub struct OwnEnd {
 /// Returns this host's end of the link at an interface of the calling thread's network namespace.
 ///
 /// # Errors
-/// The interface does not exist, is down, or has no IPv4 or Ethernet address.
-pub fn own_end(interface: &str) -> Result<OwnEnd, NoNeighbour> {
+/// The interface does not exist, is down, or has no Ethernet address or no address of the family.
+pub fn own_end(interface: &str, ipv6: bool) -> Result<OwnEnd, NoNeighbour> {
     let refused = |why| NoNeighbour::Interface { interface: interface.to_owned(), why };
     let mut rtnl = Rtnl::new();
     let link = rtnl.link(interface).map_err(|_| refused("does not exist here: `ip link` lists what there is"))?;
@@ -163,12 +177,21 @@ pub fn own_end(interface: &str) -> Result<OwnEnd, NoNeighbour> {
     }
     let mac = link.mac.as_deref().and_then(parse_mac).ok_or_else(|| refused("has no Ethernet address"))?;
     let addresses = rtnl.addresses().map_err(|_| refused("has addresses that the kernel does not report"))?;
-    let address = addresses.into_iter().find_map(|(index, address)| match address {
-        IpAddr::V4(address) if index == link.index => Some(address),
-        _ => None,
-    });
-    let address = address.ok_or_else(|| refused("has no IPv4 address: `ip address add` gives it one"))?;
+    // An address of the link alone names an interface only together with an index, which differs between hosts.
+    let is_of_link = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let own = addresses.into_iter().filter(|(index, _)| *index == link.index).map(|(_, address)| address);
+    let address = own.into_iter().find(|address| address.is_ipv6() == ipv6 && !is_of_link(address));
+    let address = address.ok_or_else(|| refused(no_address(ipv6)))?;
     Ok(OwnEnd { address, mac, mtu_bytes: link.mtu_bytes.unwrap_or(1500) })
+}
+
+/// Why an interface without an address of the family is refused.
+fn no_address(ipv6: bool) -> &'static str {
+    if ipv6 {
+        "has no IPv6 address other than one of the link alone (fe80::): `ip address add` gives it one, such as 2001:db8::1/64"
+    } else {
+        "has no IPv4 address: `ip address add` gives it one, or with IPv6 addresses give find --ipv6"
+    }
 }
 
 /// Packets that an interface received, and packets that it dropped for lack of space.
@@ -190,8 +213,8 @@ fn resolve(
     rtnl: &mut Rtnl,
     index: u32,
     interface: &str,
-    source: Ipv4Addr,
-    address: Ipv4Addr,
+    source: IpAddr,
+    address: IpAddr,
 ) -> std::io::Result<Option<[u8; 6]>> {
     let until = Instant::now() + PATIENCE;
     let mut asked = false;
@@ -201,10 +224,10 @@ fn resolve(
             return Ok(known);
         }
         if !asked {
-            let socket = UdpSocket::bind(SocketAddrV4::new(source, 0))?;
+            let socket = UdpSocket::bind(SocketAddr::new(source, 0))?;
             // Without the right to bind, the routes choose the interface; they were checked before.
             let _ = system::bind_to_device(&socket, interface);
-            socket.send_to(&[], SocketAddrV4::new(address, DISCARD))?;
+            socket.send_to(&[], SocketAddr::new(address, DISCARD))?;
             asked = true;
         }
         sleep(Duration::from_millis(20));
@@ -242,9 +265,9 @@ mod tests {
 
     #[test]
     fn what_is_no_neighbour_is_told_apart() {
-        let own = find(Ipv4Addr::LOCALHOST, None).expect_err("it is this host");
+        let own = find([127, 0, 0, 1].into(), None).expect_err("it is this host");
         assert!(matches!(own, NoNeighbour::Own(_)), "{own}");
-        let none = find(Ipv4Addr::new(192, 0, 2, 1), Some("none0")).expect_err("no such interface");
+        let none = find([192, 0, 2, 1].into(), Some("none0")).expect_err("no such interface");
         assert!(none.to_string().starts_with("interface none0 does not exist here"), "{none}");
     }
 }

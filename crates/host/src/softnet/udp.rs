@@ -1,6 +1,6 @@
 //! UDP counters of a network namespace.
 
-use crate::procfs::titled;
+use crate::procfs::{titled, valued};
 use serde::{Deserialize, Serialize};
 use std::{fs, io};
 
@@ -27,12 +27,20 @@ pub struct UdpCounters {
 }
 
 impl UdpCounters {
-    /// The counters of the calling thread's network namespace.
+    /// The counters of IPv4 in the calling thread's network namespace.
     ///
     /// # Errors
     /// When `/proc/thread-self/net/snmp` cannot be read or has another form.
     pub fn read() -> io::Result<UdpCounters> {
         parse_snmp(&fs::read_to_string("/proc/thread-self/net/snmp")?)
+    }
+
+    /// The counters of one address family in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// When the family's file cannot be read or has another form.
+    pub fn read_of(ipv6: bool) -> io::Result<UdpCounters> {
+        if ipv6 { parse_snmp6(&fs::read_to_string("/proc/thread-self/net/snmp6")?) } else { Self::read() }
     }
 
     /// Increase since an earlier snapshot in the same namespace.
@@ -71,4 +79,48 @@ pub fn parse_snmp(text: &str) -> io::Result<UdpCounters> {
         in_csum_errors: get("InCsumErrors")?,
         mem_errors: get("MemErrors").ok(),
     })
+}
+
+/// Parses the `Udp6` lines of the text of `/proc/net/snmp6`.
+///
+/// # Errors
+/// When one of the long-standing lines is missing.
+fn parse_snmp6(text: &str) -> io::Result<UdpCounters> {
+    let get = |name: &str| {
+        let name = format!("Udp6{name}");
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("/proc/net/snmp6: no line {name}"));
+        valued(text, &name).ok_or_else(bad)
+    };
+    Ok(UdpCounters {
+        in_datagrams: get("InDatagrams")?,
+        no_ports: get("NoPorts")?,
+        in_errors: get("InErrors")?,
+        out_datagrams: get("OutDatagrams")?,
+        rcvbuf_errors: get("RcvbufErrors")?,
+        sndbuf_errors: get("SndbufErrors")?,
+        in_csum_errors: get("InCsumErrors")?,
+        mem_errors: get("MemErrors").ok(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_ipv6_are_read_by_name() {
+        let names =
+            ["InDatagrams", "NoPorts", "InErrors", "OutDatagrams", "RcvbufErrors", "SndbufErrors", "InCsumErrors"];
+        let text: String = (1..)
+            .zip(names)
+            .map(|(value, name)| format!("Udp6{name}          \t{value}\nUdpLite6{name} 0\n"))
+            .collect();
+        let counters = parse_snmp6(&text).expect("it has every line");
+        assert_eq!((counters.in_datagrams, counters.rcvbuf_errors, counters.in_csum_errors), (1, 5, 7));
+        assert_eq!(counters.mem_errors, None);
+        assert!(parse_snmp6("Udp6InDatagrams 1\n").is_err());
+        if std::path::Path::new("/proc/net/snmp6").exists() {
+            UdpCounters::read_of(true).expect("procfs");
+        }
+    }
 }

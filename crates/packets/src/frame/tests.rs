@@ -22,7 +22,47 @@ fn spec(frame_bytes: usize, checksum: Checksum) -> FrameSpec {
 fn the_smallest_frame_is_exactly_filled() {
     let template = Template::new(&spec(64, Checksum::Zero)).expect("64 bytes is legal");
     assert_eq!(template.bytes().len(), 60);
-    assert_eq!(PAYLOAD_AT + HEADER_BYTES, 60);
+    for ipv6 in [false, true] {
+        assert_eq!(payload_at(ipv6) + HEADER_BYTES + 4, least_bytes(ipv6));
+        assert_eq!(least_bytes(ipv6) as u32, netcliff_core::finding::Settings::least_frame_bytes(ipv6));
+    }
+}
+
+fn spec6(frame_bytes: usize, checksum: Checksum) -> FrameSpec {
+    FrameSpec {
+        source: "[2001:2::1]:1024".parse().expect("an address"),
+        destination: "[2001:2::2]:9000".parse().expect("an address"),
+        ..spec(frame_bytes, checksum)
+    }
+}
+
+#[test]
+fn ipv6_frames_begin_with_their_header_and_always_have_a_checksum() {
+    let template = Template::new(&spec6(84, Checksum::Zero)).expect("84 bytes is legal");
+    let mut frame = template.bytes().to_vec();
+    template.stamp(&mut frame, &Header { sequence: 1, intended_ns: 2 });
+    assert_eq!((frame.len(), template.payload_at()), (80, 62));
+    // EtherType, version 6 with traffic class and flow label 0, payload length, next header UDP, hop limit.
+    assert_eq!(frame[12..22], [0x86, 0xdd, 0x60, 0, 0, 0, 0, 26, 17, 64]);
+    assert_eq!(frame[22..38], std::net::Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1).octets());
+    assert_eq!(frame[54..60], [4, 0, 0x23, 0x28, 0, 26]);
+    assert_ne!(frame[60..62], [0, 0], "RFC 8200 forbids a checksum of 0");
+    let short = Template::new(&spec6(83, Checksum::Zero)).unwrap_err().to_string();
+    assert!(short.contains("84 to 9018"), "{short}");
+    let two = FrameSpec { source: "10.1.2.3:1024".parse().expect("an address"), ..spec6(84, Checksum::Zero) };
+    assert!(Template::new(&two).unwrap_err().to_string().contains("one family"));
+}
+
+/// The Internet checksum over IPv6's pseudo header and the datagram (RFC 8200, section 8.1), written without the
+/// library: 0 if the checksum within is right.
+fn residue(frame: &[u8], tag_bytes: usize) -> u16 {
+    let ip = &frame[14 + tag_bytes..];
+    let datagram = &ip[40..];
+    let pseudo = [&ip[8..40], &(datagram.len() as u32).to_be_bytes()[..], &[0, 0, 0, 17][..]].concat();
+    let words = |bytes: &[u8]| -> u32 {
+        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
+    };
+    !fold(words(&pseudo) + words(datagram))
 }
 
 #[test]
@@ -115,5 +155,27 @@ proptest! {
             }
             prop_assert_eq!(Header::parse(udp.payload(), run_id), Some(header));
         }
+    }
+
+    #[test]
+    fn every_ipv6_frame_of_every_flow_has_the_right_checksum(
+        frame_bytes in 84usize..1519,
+        sequence in 0..SEQUENCE_LIMIT,
+        intended_ns: u64,
+        tagged: bool,
+    ) {
+        let more_flows = vec![Ports { source: 7, destination: 9001 }];
+        let vlan = tagged.then_some(5);
+        let template = Template::new(&FrameSpec { more_flows, vlan, ..spec6(frame_bytes, Checksum::Zero) });
+        let template = template.expect("legal");
+        let mut frame = template.bytes().to_vec();
+        let header = Header { sequence, intended_ns };
+        template.stamp(&mut frame, &Header { sequence: 9, intended_ns: 9 });
+        template.stamp(&mut frame, &header);
+        let tag_bytes = if tagged { 4 } else { 0 };
+        prop_assert_eq!(frame.len() + 4, frame_bytes + tag_bytes);
+        prop_assert_eq!(residue(&frame, tag_bytes), 0);
+        prop_assert_ne!(&frame[template.payload_at() - 2..template.payload_at()], &[0u8, 0][..]);
+        prop_assert_eq!(Header::parse(&frame[template.payload_at()..], 7), Some(header));
     }
 }

@@ -6,7 +6,7 @@
 //! time, so it includes the sender's lateness.
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use netcliff_host::system;
@@ -50,7 +50,7 @@ impl Answers {
         }
         let more = frame.more_flows.iter().map(|ports| ports.source);
         let ports: BTreeSet<u16> = std::iter::once(frame.source.port()).chain(more).collect();
-        let bind = |port: u16| bound(SocketAddrV4::new(*frame.source.ip(), port));
+        let bind = |port: u16| bound(SocketAddr::new(frame.source.ip(), port));
         let sockets = ports.into_iter().map(bind).collect::<Result<_, _>>()?;
         Ok(Self { sockets, run_id: frame.run_id, offset_ns: clock::realtime_minus_monotonic_ns() })
     }
@@ -86,7 +86,7 @@ impl Answers {
     }
 }
 
-fn bound(address: SocketAddrV4) -> Result<UdpSocket, WireError> {
+fn bound(address: SocketAddr) -> Result<UdpSocket, WireError> {
     let failed = |error: std::io::Error| WireError::system(format!("take answers at {address}"), error);
     let socket = UdpSocket::bind(address).map_err(failed)?;
     system::receive_timestamps(&socket)

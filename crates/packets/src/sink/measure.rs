@@ -1,11 +1,11 @@
 //! The sink's loop and its counters.
 
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, sendto};
 
 use super::read::{Inbox, Reader};
 use super::report::SinkReport;
@@ -254,10 +254,10 @@ impl Measurement {
     /// Sends a packet's header back, if answers were requested. An answer that would block is skipped: the host under
     /// test must not wait.
     #[inline]
-    fn answer(&mut self, header: &Header, payload: &[u8], source: Option<SocketAddrV4>, socket: &UdpSocket) {
+    fn answer(&mut self, header: &Header, payload: &[u8], source: Option<SocketAddr>, socket: &UdpSocket) {
         let is_asked = self.answer_each.is_some_and(|each| header.sequence % each == 0);
         if let Some(source) = source.filter(|_| is_asked) {
-            let to = SockaddrIn::from(source);
+            let to = SockaddrStorage::from(source);
             let bytes = &payload[..HEADER_BYTES.min(payload.len())];
             let sent = sendto(socket.as_raw_fd(), bytes, &to, MsgFlags::MSG_DONTWAIT);
             self.report.answers += u64::from(sent.is_ok());

@@ -1,7 +1,7 @@
 //! Reading packets with their kernel timestamps.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use netcliff_host::system::RECEIVE_TIMESTAMP;
@@ -11,8 +11,10 @@ use crate::error::WireError;
 
 /// Number of bytes read of each packet; longer packets would be truncated, but no frame is this long.
 const PACKET_BYTES: usize = 9216;
+/// Length of an IPv6 socket address, which has room for an IPv4 one.
+const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
 /// Length of an IPv4 socket address.
-const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+const NAME4_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
 /// Room for control messages: one timestamp takes 32 bytes.
 pub const CONTROL_WORDS: usize = 8;
 
@@ -56,7 +58,7 @@ pub(crate) struct Inbox {
     packets: Box<[u8]>,
     control: Box<[[u64; CONTROL_WORDS]]>,
     /// Source addresses of the packets. Empty if they were not requested.
-    names: Box<[libc::sockaddr_in]>,
+    names: Box<[libc::sockaddr_in6]>,
     _vectors: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
 }
@@ -65,8 +67,8 @@ impl Inbox {
     /// Makes the buffers. `names`: whether to record the source address of each packet.
     pub(crate) fn new(reader: Reader, names: bool) -> Self {
         let batch = reader.batch();
-        // SAFETY: sockaddr_in is plain data, for which all zeroes is a valid value.
-        let none = unsafe { std::mem::zeroed::<libc::sockaddr_in>() };
+        // SAFETY: sockaddr_in6 is plain data, for which all zeroes is a valid value.
+        let none = unsafe { std::mem::zeroed::<libc::sockaddr_in6>() };
         let mut names = vec![none; if names { batch } else { 0 }].into_boxed_slice();
         let mut packets = vec![0; batch * PACKET_BYTES].into_boxed_slice();
         let mut control = vec![[0; CONTROL_WORDS]; batch].into_boxed_slice();
@@ -142,11 +144,22 @@ impl Inbox {
     }
 
     /// Source address of the packet at `index`. `None` if it was not requested.
-    pub(super) fn source(&self, index: usize) -> Option<SocketAddrV4> {
+    pub(super) fn source(&self, index: usize) -> Option<SocketAddr> {
         let name = self.names.get(index)?;
-        let is_ipv4 = self.messages[index].msg_hdr.msg_namelen == NAME_BYTES;
-        let address = Ipv4Addr::from_bits(u32::from_be(name.sin_addr.s_addr));
-        is_ipv4.then(|| SocketAddrV4::new(address, u16::from_be(name.sin_port)))
+        match (i32::from(name.sin6_family), self.messages[index].msg_hdr.msg_namelen) {
+            (libc::AF_INET6, NAME_BYTES) => {
+                let address = Ipv6Addr::from(name.sin6_addr.s6_addr);
+                Some(SocketAddrV6::new(address, u16::from_be(name.sin6_port), 0, name.sin6_scope_id).into())
+            }
+            (libc::AF_INET, NAME4_BYTES) => {
+                // SAFETY: both types are plain data, the longer one has room for the shorter one, and the kernel wrote
+                // an address of this family.
+                let name = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in>() };
+                let address = Ipv4Addr::from_bits(u32::from_be(name.sin_addr.s_addr));
+                Some(SocketAddr::new(address.into(), u16::from_be(name.sin_port)))
+            }
+            _ => None,
+        }
     }
 
     /// Kernel timestamp of the packet at `index` [ns of `CLOCK_REALTIME`]. `None` if the packet has no timestamp.
@@ -178,10 +191,16 @@ mod tests {
 
     #[test]
     fn a_real_packet_has_a_recent_timestamp() {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        stamped_at("127.0.0.1:0");
+        if netcliff_testkit::has(netcliff_testkit::Need::Ipv6) {
+            stamped_at("[::1]:0");
+        }
+    }
+
+    fn stamped_at(address: &str) {
+        let socket = UdpSocket::bind(address).expect("loopback");
         netcliff_host::system::receive_timestamps(&socket).expect("every kernel has it");
         let address = socket.local_addr().expect("bound");
-        let std::net::SocketAddr::V4(own) = address else { panic!("{address} is not IPv4") };
         for reader in [Reader::Recvmsg, Reader::Recvmmsg { batch: 4 }, Reader::BusyPoll] {
             let before = crate::clock::realtime_ns();
             for byte in [1, 2] {
@@ -193,7 +212,7 @@ mod tests {
                 let received = inbox.receive(&socket).expect("it works");
                 for index in 0..received {
                     got.push((inbox.payload(index).to_vec(), inbox.stamp_realtime_ns(index)));
-                    assert_eq!(inbox.source(index), Some(own), "{reader:?}");
+                    assert_eq!(inbox.source(index), Some(address), "{reader:?}");
                 }
             }
             let after = crate::clock::realtime_ns();

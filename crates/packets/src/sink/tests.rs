@@ -14,7 +14,7 @@ fn always(intended_ns: u64) -> Window {
 }
 
 /// Sends packets with these sequence numbers, all with the intended send time of now.
-fn send(to: SocketAddrV4, sequences: &[u64]) {
+fn send(to: SocketAddr, sequences: &[u64]) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     for &sequence in sequences {
         let header = Header { sequence, intended_ns: clock::monotonic_ns() };

@@ -75,14 +75,17 @@ impl Kind for LoadKind {
 impl LoadKind {
     /// Finds the route to the host under test, and refuses an interface that clients may not use.
     fn way(&self, request: &LoadRequest, control: Option<IpAddr>) -> Result<Route, String> {
-        let (address, interface) = (*request.destination.ip(), request.interface.clone());
+        let (address, interface) = (request.destination.ip(), request.interface.clone());
         let placement = Placement { netns: self.netns.clone(), priority: self.priority, ..Placement::default() };
         // A separate thread enters the namespace, because a thread cannot leave it again.
         let found = std::thread::spawn(move || {
             placement.enter().map_err(|error| error.to_string())?;
-            neighbour::find(address, interface.as_deref()).map_err(|error| error.to_string())
+            let found = neighbour::find(address, interface.as_deref()).map_err(|error| error.to_string())?;
+            let carries_control = control.is_some_and(|control| found.carries(control));
+            Ok::<_, String>((found, carries_control))
         });
-        let found = found.join().map_err(|panic| WireError::died("generator", &*panic).to_string())??;
+        let found = found.join().map_err(|panic| WireError::died("generator", &*panic).to_string())?;
+        let (found, carries_control) = found?;
         let name = &found.interface;
         if let Permission::Interfaces(allowed) = &self.permission
             && !allowed.contains(name)
@@ -92,7 +95,7 @@ impl LoadKind {
                 "{address} is reached by {name}, and this agent lets clients send by {given}: start it with --allow-find {name}"
             ));
         }
-        if control == Some(found.source.into()) && !request.by_control_link {
+        if carries_control && !request.by_control_link {
             return Err(format!(
                 "{name} also carries the control connection, which the load would cut off: connect to the agent by another \
                  network, or give --i-know"

@@ -4,7 +4,7 @@
 mod lost;
 mod probe;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -88,7 +88,7 @@ pub enum BetweenError {
         /// The sending agent.
         peer: String,
         /// Destination address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// Destination port.
         port: u16,
         /// Packets read.
@@ -143,16 +143,17 @@ pub struct Between {
 
 impl Between {
     /// Checks that packets arrive, and searches for flows that reach the requested number of queues. Also returns the
-    /// CPU that does most of the protocol work of the first queue; `None` if unknown.
+    /// CPU that does most of the protocol work of the first queue; `None` if unknown. `ipv6`: the family of the packets.
     ///
     /// # Errors
     /// See [`BetweenError`].
     pub fn open(
         options: &BetweenOptions,
+        ipv6: bool,
         sender_cpu: Option<u32>,
         stop: &Arc<AtomicBool>,
     ) -> Result<(Self, Option<u32>), BetweenError> {
-        let own = neighbour::own_end(&options.interface)?;
+        let own = neighbour::own_end(&options.interface, ipv6)?;
         let nic = device(&options.interface).map_err(|source| NoNeighbour::Unknown { address: own.address, source })?;
         let lane = |carrier: &SharedCarrier| {
             let mut carrier = lock(carrier);
@@ -206,7 +207,7 @@ impl Between {
         let first = flows.first().copied().unwrap_or(usual);
         let sending = self.options.sending;
         LoadRequest {
-            destination: SocketAddrV4::new(self.own.address, first.destination),
+            destination: SocketAddr::new(self.own.address, first.destination),
             destination_mac: Some(self.own.mac),
             interface: self.options.their_interface.clone(),
             source_port: first.source,
@@ -243,8 +244,8 @@ impl Between {
     }
 
     /// Address on which the application reads.
-    pub fn address(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.own.address, PORT)
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.own.address, PORT)
     }
 
     /// Checks that the interface accepts frames of this length.

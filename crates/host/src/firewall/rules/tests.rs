@@ -4,8 +4,8 @@ use serde_json::json;
 fn flow() -> Flow<'static> {
     Flow {
         interface: "eth0",
-        source: Some(Ipv4Addr::new(10, 99, 0, 2)),
-        destination: Ipv4Addr::new(10, 99, 0, 1),
+        source: Some([10, 99, 0, 2].into()),
+        destination: [10, 99, 0, 1].into(),
         source_port: 9001,
         destination_port: 9000,
     }
@@ -68,6 +68,32 @@ fn the_rule_that_drops_is_named() {
         (json!([udp("dport", 9000), {"accept": null}]), false),
     ] {
         assert_eq!(one(expr.clone()).is_some(), drops, "{expr}");
+    }
+}
+
+#[test]
+fn rules_of_the_other_family_drop_nothing() {
+    let to = "2001:2::1".parse().expect("an address");
+    let six = Flow { source: None, destination: to, ..flow() };
+    let drops = |family: &str, expr: Value, flow: &Flow<'_>| {
+        let objects = [chain(family, "input", Some("input"), "accept"), rule(family, "input", expr)];
+        dropping(&json!({ "nftables": objects }), flow).is_some()
+    };
+    let to = |protocol: &str, right: Value| {
+        let left = json!({"payload": {"protocol": protocol, "field": "daddr"}});
+        json!([{"match": {"op": "==", "left": left, "right": right}}, drop()])
+    };
+    let prefix = |address: &str, len: u32| json!({"prefix": {"addr": address, "len": len}});
+    for (family, expr, dropped) in [
+        ("ip", json!([drop()]), [true, false]),
+        ("ip6", json!([drop()]), [false, true]),
+        ("inet", to("ip6", "2001:2::1".into()), [false, true]),
+        ("inet", to("ip6", prefix("2001:2::", 48)), [false, true]),
+        ("inet", to("ip6", prefix("2001:3::", 48)), [false, false]),
+        ("inet", to("ip6", prefix("::", 0)), [false, true]),
+        ("inet", to("ip", prefix("10.99.0.0", 24)), [true, false]),
+    ] {
+        assert_eq!([&flow(), &six].map(|flow| drops(family, expr.clone(), flow)), dropped, "{family} {expr}");
     }
 }
 

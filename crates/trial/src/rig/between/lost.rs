@@ -24,7 +24,7 @@ impl Before {
         Self {
             received: link.received(),
             losses: link.losses(),
-            udp: UdpCounters::read().unwrap_or_default(),
+            udp: UdpCounters::read_of(link.own.address.is_ipv6()).unwrap_or_default(),
             ip: IpDrops::read().unwrap_or_default(),
         }
     }
@@ -52,7 +52,11 @@ impl Before {
         }
         let ip = now.ip.since(&self.ip);
         let udp = now.udp.since(&self.udp);
-        let rp_filter = format!("net.ipv4.conf.{interface}.rp_filter");
+        // IPv6 has no reverse path filter but a rule of nft.
+        let (rp_filter, legacy) = match link.own.address.is_ipv6() {
+            true => ("rules of ip6tables-legacy".to_owned(), "ip6tables-legacy"),
+            false => (format!("net.ipv4.conf.{interface}.rp_filter"), "iptables-legacy"),
+        };
         let of_many = [
             (ip.reverse_path, format!("reverse path filtering refused the source address ({rp_filter})")),
             (
@@ -78,7 +82,7 @@ impl Before {
         match firewall::dropped_by(&flow) {
             Ok(Some(rule)) => rule,
             Ok(None) => format!(
-                "{interface} received them, and no rule that nft lists drops them: look for rules of iptables-legacy, an XDP \
+                "{interface} received them, and no rule that nft lists drops them: look for rules of {legacy}, an XDP \
                  program (`ip link show {interface}`), or a filter of tc (`tc filter show dev {interface} ingress`)"
             ),
             Err(why) => format!(

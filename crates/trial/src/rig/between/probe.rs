@@ -1,12 +1,12 @@
 //! Short trials before any measurement: whether packets arrive, and which receive queue a flow reaches.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netcliff_host::nic::Nic;
 use netcliff_host::nic::landing::{Counts, Landing, Place, steered_cpus};
-use netcliff_packets::frame::Ports;
+use netcliff_packets::frame::{Ports, least_bytes};
 use netcliff_packets::run::{WireFailure, run_from};
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::sink::{SinkConfig, Work};
@@ -26,8 +26,6 @@ const NEXT_S: f64 = 0.06;
 const PROBE_RUN: u32 = 0x7072_6f62;
 /// Smallest share of a probe trial's packets that must arrive.
 const ARRIVED_SHARE: f64 = 0.5;
-/// Smallest frame (bytes).
-const SMALLEST_BYTES: usize = 64;
 /// Maximum number of flows tried per requested queue. If n queues are equally likely, 12 n flows miss a given queue
 /// with a probability of 6e-6.
 const TRIES_A_QUEUE: u32 = 12;
@@ -142,10 +140,13 @@ impl Between {
             Place::Backlog(_) => {
                 format!("RPS spreads them over CPUs: /sys/class/net/{name}/queues/rx-0/rps_cpus has the mask of these")
             }
-            Place::Queue(_) | Place::Vector(_) => format!(
-                "`ethtool -l {name}` has the number of its queues, `ethtool -n {name} rx-flow-hash udp4` whether it hashes UDP ports \
-                 (sdfn), `ethtool -x {name}` where hashes lead"
-            ),
+            Place::Queue(_) | Place::Vector(_) => {
+                let kind = if self.own.address.is_ipv6() { "udp6" } else { "udp4" };
+                format!(
+                    "`ethtool -l {name}` has the number of its queues, `ethtool -n {name} rx-flow-hash {kind}` whether it hashes UDP \
+                     ports (sdfn), `ethtool -x {name}` where hashes lead"
+                )
+            }
         }
     }
 
@@ -197,8 +198,8 @@ impl Between {
         let timing = Timing { drain_s: 0.2, ..Timing::measured(seconds) };
         let rate_pps = PROBE_PPS.min(self.share_pps());
         let load = Load::Paced { arrivals: Arrivals::Constant, rate_pps, seed: 1, timing };
-        let request = self.request(SMALLEST_BYTES, PROBE_RUN, cpu, load, &[ports]);
-        let address = SocketAddrV4::new(self.own.address, ports.destination);
+        let request = self.request(least_bytes(self.own.address.is_ipv6()), PROBE_RUN, cpu, load, &[ports]);
+        let address = SocketAddr::new(self.own.address, ports.destination);
         // The buffer holds all packets of the trial, so that a busy machine loses none.
         let sink = SinkConfig { receive_buffer_bytes: Some(1 << 20), ..SinkConfig::new(address, PROBE_RUN) };
         let application = Work::None.application(&sink.heartbeat).map_err(|error| self.failed(lane, error))?;

@@ -1,6 +1,6 @@
 //! A veth pair between two network namespaces, made for one test and removed after it.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,8 +79,8 @@ impl Pair {
         let frame = FrameSpec {
             source_mac: self.sender_mac,
             destination_mac: self.receiver_mac,
-            source: SocketAddrV4::new(SENDER.parse().expect("an address"), 1024),
-            destination: SocketAddrV4::new(RECEIVER.parse().expect("an address"), PORT),
+            source: SocketAddr::new(SENDER.parse().expect("an address"), 1024),
+            destination: SocketAddr::new(RECEIVER.parse().expect("an address"), PORT),
             more_flows: Vec::new(),
             vlan: None,
             frame_bytes,
@@ -96,7 +96,7 @@ impl Pair {
     /// A sink in the receiver's namespace.
     #[allow(dead_code, reason = "each test binary uses its own part of the fixture")]
     pub fn sink(&self, cpu: usize) -> SinkConfig {
-        let bind = SocketAddrV4::new(RECEIVER.parse().expect("an address"), PORT);
+        let bind = SocketAddr::new(RECEIVER.parse().expect("an address"), PORT);
         let mut config = SinkConfig::new(bind, RUN_ID);
         config.placement = self.place("b", cpu);
         config
