@@ -34,6 +34,7 @@ const OTHER: &[(&[&str], &[&str], &str)] = &[
         "`netcliff agent`, by its systemd unit (docs/how-to/agent.md)",
     ),
     (&["stream", "rr"], &["-4", "--version4"], "the family of the address that --to names"),
+    (&["find"], &["--version6"], "--ipv6 (-6)"),
     (&["stream", "rr"], &["-6", "--version6"], "--ipv6 on this host; with --to the family of the address"),
     (&["stream", "rr"], &["-T", "--title"], "--name NAME with --save"),
     (&["stream", "rr"], &["-d", "--debug"], "NETCLIFF_LOG=debug; a time is -t"),
@@ -264,6 +265,7 @@ mod tests {
             "stream -b 10m -t 5",
             "rr -c h -u -t 10 -P 8 -J",
             "rr -s",
+            "find -6 --vlan 5 --if eth0 --from h",
         ] {
             Cli::try_parse_from(words(&format!("netcliff {works}"))).unwrap_or_else(|error| panic!("{works}: {error}"));
         }

@@ -419,6 +419,9 @@ pub struct Setup {
     pub trial_s: f64,
     /// True: shorter run (`--quick`).
     pub quick: bool,
+    /// True: UDP over IPv6 (`--ipv6`); absent: over IPv4.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ipv6: bool,
 }
 
 /// A short run of 64-byte frames, for findings that no `find` measured.
@@ -432,6 +435,7 @@ impl Default for Setup {
             repeats: 1,
             trial_s: 0.4,
             quick: true,
+            ipv6: false,
         }
     }
 }
@@ -444,6 +448,7 @@ impl Setup {
             application_work_s: settings.work_s,
             socket_buffer_bytes: settings.receive_buffer_bytes,
             quick: settings.quick,
+            ipv6: settings.ipv6,
             ..Self::default()
         }
     }
@@ -454,6 +459,7 @@ impl Setup {
             ("setup.scheme", self.scheme.record()),
             ("setup.arrivals", self.traffic.arrivals.to_string()),
             ("setup.size", self.traffic.size.to_string()),
+            ("setup.family", if self.ipv6 { "IPv6" } else { "IPv4" }.to_owned()),
             ("setup.work_s", self.application_work_s.to_string()),
             ("setup.socket_buffer_bytes", self.socket_buffer_bytes.to_string()),
             ("setup.repeats", self.repeats.to_string()),
@@ -490,6 +496,9 @@ pub struct Settings {
     pub loss: f64 = 1e-4,
     /// Frame size, FCS included (bytes).
     pub frame_bytes: u32 = 64,
+    /// Whether UDP is sent over IPv6 instead of IPv4.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ipv6: bool = false,
     /// Arrival process.
     pub arrivals: Gaps = Gaps::Poisson,
     /// Configured CPU time of the application per packet, in addition to reading it (s).
@@ -529,6 +538,12 @@ impl Settings {
     /// Most loads of a check that a client may request.
     const MOST_LOADS: usize = 1000;
 
+    /// Smallest frame, FCS included (bytes): the headers of Ethernet, IP and UDP, 18 bytes of netcliff's own, and the
+    /// FCS. A VLAN tag is not counted.
+    pub const fn least_frame_bytes(ipv6: bool) -> u32 {
+        if ipv6 { 84 } else { 64 }
+    }
+
     /// Checks what an agent's client may request.
     ///
     /// # Errors
@@ -537,6 +552,10 @@ impl Settings {
         let (loads, most) = (&self.check_loads_pps, Self::MOST_LOADS);
         if loads.len() > most || loads.iter().any(|pps| !pps.is_finite() || *pps <= 0.0) {
             return Err(format!("check_loads_pps: expected up to {most} loads above 0 pps"));
+        }
+        let least = Self::least_frame_bytes(self.ipv6);
+        if self.frame_bytes < least {
+            return Err(format!("frame_bytes {}: expected {least} bytes or more", self.frame_bytes));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `find` for an agent's host: the agent runs the stages there, and its client, on the host of the generator, sends the
 //! load, or forwards the commands to generators in other agents.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CheckSetup, Elsewhere, FindOptions, Idle, Observer, Settings, find};
-use netcliff_trial::rig::{BetweenOptions, MOST_QUEUES, RigOptions, Sending, SharedCarrier};
+use netcliff_trial::rig::{BetweenOptions, LinkOptions, MOST_QUEUES, RigOptions, Sending, SharedCarrier};
 
 /// Name of this service of an agent on the control channel.
 pub const FIND: &str = "find";
@@ -68,7 +68,7 @@ pub struct FarSenders {
     /// Interface under test. `None`: the one that leads to `address`.
     pub interface: Option<String>,
     /// Address of the first generator's host. `None` if the client does not know it.
-    pub address: Option<Ipv4Addr>,
+    pub address: Option<IpAddr>,
     /// Interface by which the generators send. `None`: by their routes.
     pub their_interface: Option<String>,
     /// True: the control connections may use the link of the load, too.
@@ -96,7 +96,7 @@ pub struct SenderEnd {
     /// Interface of the sender.
     pub interface: String,
     /// Address of the sender's interface.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// True: the control connection may use this link, too.
     pub by_control_link: bool,
     /// Clock of the frames' timestamps.
@@ -136,6 +136,7 @@ impl FindRequest {
                 sender_cpu: self.sender_cpu,
                 host_cpu: self.host_cpu,
                 between: Some(between),
+                link: LinkOptions { ipv6: self.settings.ipv6, ..LinkOptions::default() },
                 ..RigOptions::default()
             },
             checks: checks.collect::<Result<_, _>>().map_err(|error: netcliff_core::ParseError| error.to_string())?,
@@ -199,7 +200,7 @@ impl Kind for FindKind {
 
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
         let request: FindRequest = serde_json::from_value(settings.clone()).map_err(|e| format!("{FIND}: {e}"))?;
-        let interface = self.interface(&request.senders, context.local)?;
+        let interface = self.interface(&request, context.local)?;
         let (desks, carriers): (Vec<_>, Vec<_>) = request.senders.carriers()?.into_iter().unzip();
         let (their_interface, by_control_link) = match &request.senders {
             Senders::Client(sender) => (Some(sender.interface.clone()), sender.by_control_link),
@@ -247,21 +248,19 @@ impl FindKind {
     }
 
     /// The interface of this host on the link of the load.
-    fn interface(&self, senders: &Senders, control: Option<IpAddr>) -> Result<String, String> {
-        let (named, address, by_control_link) = match senders {
+    fn interface(&self, request: &FindRequest, control: Option<IpAddr>) -> Result<String, String> {
+        let (named, address, by_control_link) = match &request.senders {
             Senders::Client(sender) => (None, Some(sender.address), sender.by_control_link),
             Senders::Agents(far) => (far.interface.as_ref(), far.address, far.by_control_link),
         };
-        let (name, own) = match (named, address) {
-            (Some(name), _) => (name.clone(), neighbour::own_end(name).map_err(|error| error.to_string())?.address),
-            (None, Some(address)) => {
-                let found = neighbour::find(address, None).map_err(|error| error.to_string())?;
-                (found.interface, found.source)
-            }
+        let name = match (named, address) {
+            (Some(name), _) => neighbour::own_end(name, request.settings.ipv6).map(|_| name.clone()),
+            (None, Some(address)) => neighbour::find(address, None).map(|found| found.interface),
             (None, None) => {
                 return Err("the address of the generator is unknown: name the interface by --if".to_owned());
             }
         };
+        let name = name.map_err(|error| error.to_string())?;
         if let Permission::Interfaces(allowed) = &self.permission
             && !allowed.contains(&name)
         {
@@ -271,7 +270,7 @@ impl FindKind {
                 "{load} comes in by {name}, and this agent lets clients load {given}: start it with --allow-find {name}"
             ));
         }
-        if control == Some(own.into()) && !by_control_link {
+        if control.is_some_and(|control| neighbour::carries(&name, control)) && !by_control_link {
             return Err(format!(
                 "{name} also carries the control connection, which the load would cut off: connect to the agent by another \
                  network, or give --i-know"
@@ -409,6 +408,41 @@ mod tests {
     use super::*;
     use netcliff_remote::load::Carrier;
 
+    #[test]
+    fn a_request_names_the_family_only_if_it_is_ipv6() {
+        let request = |settings: Settings| {
+            let sender = SenderEnd {
+                interface: "eth0".to_owned(),
+                address: "2001:2::1".parse().expect("an address"),
+                by_control_link: false,
+                clock: None,
+                fingerprint: Fingerprint::default(),
+            };
+            FindRequest::of(
+                &FindOptions { settings, ..FindOptions::default() },
+                Sending::default(),
+                Senders::Client(sender),
+            )
+        };
+        let of = |request: &FindRequest| serde_json::to_value(request).expect("it is plain");
+        assert!(of(&request(Settings::default())).get("ipv6").is_none(), "older agents take the request");
+        let six = request(Settings { ipv6: true, frame_bytes: 84, ..Settings::default() });
+        assert_eq!((&of(&six)["ipv6"], &of(&six)["sender"]["address"]), (&true.into(), &"2001:2::1".into()));
+        assert_eq!(serde_json::from_value::<FindRequest>(of(&six)).expect("what was written"), six);
+        let between = || BetweenOptions {
+            interface: "eth1".to_owned(),
+            carriers: Vec::new(),
+            their_interface: None,
+            by_control_link: false,
+            sending: Sending::default(),
+        };
+        let options = six.options(between(), Elsewhere::default()).expect("84 bytes are enough");
+        assert!(options.rig.link.ipv6 && options.settings.ipv6);
+        let short = request(Settings { ipv6: true, ..Settings::default() });
+        let why = short.options(between(), Elsewhere::default()).expect_err("64 bytes are not");
+        assert!(why.contains("frame_bytes 64: expected 84 bytes or more"), "{why}");
+    }
+
     /// Returns whether an agent with `settings` (interfaces whose settings clients may change) accepts these checks at
     /// eth1.
     fn allowed(settings: Permission, checks: &[&str]) -> Result<(), String> {
@@ -456,7 +490,7 @@ mod tests {
     fn a_client_that_sends_writes_the_request_that_older_agents_read() {
         let sender = SenderEnd {
             interface: "eth0".to_owned(),
-            address: Ipv4Addr::new(10, 0, 0, 1),
+            address: [10, 0, 0, 1].into(),
             by_control_link: true,
             clock: None,
             fingerprint: Fingerprint::default(),

@@ -172,6 +172,18 @@ pub enum FindError {
     /// The search goal is invalid.
     #[error(transparent)]
     Goal(#[from] Invalid),
+    /// A frame has no room for its headers.
+    #[error(
+        "frames of {bytes} B: with headers of {} and netcliff's own 18 bytes the smallest has {least} B, FCS included; give size \
+         {least}B or more",
+        if *least == Settings::least_frame_bytes(true) { "IPv6" } else { "IPv4" }
+    )]
+    Short {
+        /// Requested frame size, FCS included (bytes).
+        bytes: u32,
+        /// Smallest frame size (bytes).
+        least: u32,
+    },
     /// A check changes a device's settings, but the testbed has no device whose settings may be changed.
     #[error(
         "--check {setup}: {key} is a setting of an interface, and the testbed's own are not changed: measure in a guest, \
@@ -185,12 +197,26 @@ pub enum FindError {
     },
 }
 
-/// Checks options before anything is changed: an invalid goal, CPUs that do not exist, a testbed that is not permitted,
-/// checks that change a device whose settings may not be changed.
+/// Refuses frames, of the run or of a check, that are too short for the headers of their address family.
+///
+/// # Errors
+/// [`FindError::Short`].
+pub fn check_frames(options: &FindOptions) -> Result<(), FindError> {
+    let least = Settings::least_frame_bytes(options.settings.ipv6);
+    let of_checks = options.checks.iter().filter_map(|setup| setup.frame_bytes(options));
+    match options.one_length().into_iter().chain(of_checks).find(|bytes| *bytes < least) {
+        Some(bytes) => Err(FindError::Short { bytes, least }),
+        None => Ok(()),
+    }
+}
+
+/// Checks options before anything is changed: frames that are too short, an invalid goal, CPUs that do not exist, a
+/// testbed that is not permitted, checks that change a device whose settings may not be changed.
 ///
 /// # Errors
 /// The first of these that applies.
 pub fn check(options: &FindOptions) -> Result<(), FindError> {
+    check_frames(options)?;
     Plan::new(options).goal.check()?;
     for setup in &options.checks {
         match setup.settings().first() {
@@ -355,7 +381,7 @@ fn summary(inventory: &Inventory, rig: &Rig) -> HostSummary {
     HostSummary {
         cpu: cpu_name(inventory),
         kernel: kernel_name(inventory),
-        testbed: rig.describe(),
+        testbed: rig.describe() + if rig.is_ipv6() { ", IPv6" } else { "" },
         driver: rig.driver(),
         limits: rig.limits.clone(),
         at: None,

@@ -1,7 +1,7 @@
 //! `find` for another host: an agent on the host under test runs `find`. This process's generator executes the agent's
 //! commands, or generators in other agents do, to which this process forwards them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -37,7 +37,7 @@ pub struct NearEnd {
     /// Interface to send by.
     pub interface: String,
     /// Address of the interface.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Network namespace of the interface; `None`: the namespace of this process.
     pub netns: Option<PathBuf>,
     /// True: the control connection may use this link, too.
@@ -92,11 +92,8 @@ pub struct Generator {
 
 impl Generators {
     fn senders(&mut self) -> FarSenders {
-        let address = match self.each.first().and_then(|first| first.address) {
-            // Only the generator's own host has a loopback address of it.
-            Some(IpAddr::V4(address)) if !address.is_loopback() => Some(address),
-            _ => None,
-        };
+        // Only the generator's own host has a loopback address of it.
+        let address = self.each.first().and_then(|first| first.address).filter(|address| !address.is_loopback());
         let described = |each: &mut Generator| FarGenerator {
             peer: each.carrier.peer(),
             clock: each.clock.clone(),

@@ -8,12 +8,13 @@ use super::guest::GuestArgs;
 use super::numbers;
 use super::wait::WaitArgs;
 use crate::output;
+use clap::builder::ArgPredicate;
 use clap::{ArgGroup, Args, ValueEnum};
 use netcliff_core::units;
 use netcliff_find::{FindOptions, Idle, Settings};
 use netcliff_packets::schedule::Arrivals;
 use netcliff_packets::transmit::Method;
-use netcliff_trial::rig::{MOST_QUEUES, Place, RigOptions, Sending};
+use netcliff_trial::rig::{LinkOptions, MOST_QUEUES, Place, RigOptions, Sending};
 
 /// `netcliff find`.
 #[derive(Debug, Args)]
@@ -56,8 +57,21 @@ pub struct FindArgs {
     #[arg(long, default_value = default_of(|of| format!("{:e}", of.loss)), value_parser = super::loss, allow_negative_numbers = true, help_heading = "Load and application")]
     pub loss: f64,
     /// Frame size, FCS included
-    #[arg(long, default_value = default_of(|of| units::print_bytes(of.frame_bytes.into())), value_parser = frame_bytes, help_heading = "Load and application")]
+    #[arg(long, default_value = default_of(|of| units::print_bytes(of.frame_bytes.into())), default_value_if("ipv6", ArgPredicate::IsPresent, least6()), value_parser = frame_bytes, help_heading = "Load and application")]
     pub size: u32,
+    /// Use IPv6: frames have 84B or more, the default of --size then
+    ///
+    /// In a testbed and on loopback, its addresses; between two hosts, both interfaces need IPv6 addresses of one
+    /// subnet on one link, other than those of the link alone (fe80::). UDP over IPv6 has a checksum: where no NIC
+    /// verifies it, as on veth, the host under test does, and its costs include that. With --service, its address.
+    #[arg(
+        short = '6',
+        long,
+        conflicts_with = "traffic",
+        help_heading = "Load and application",
+        hide_short_help = true
+    )]
+    pub ipv6: bool,
     /// Traffic of your own: times, sizes and flows of a capture (pcap, pcapng), repeated, with its gaps scaled to each
     /// load
     ///
@@ -238,6 +252,7 @@ impl FindArgs {
             quick: self.quick,
             loss: self.loss,
             frame_bytes: self.size,
+            ipv6: self.ipv6,
             arrivals: self.arrivals.unwrap_or(default.arrivals),
             work_s: self.work,
             receive_buffer_bytes: self.socket_buffer,
@@ -267,7 +282,13 @@ impl FindArgs {
             settings: self.settings(),
             idle: self.idle,
             cpu: self.cpu_meter.preference(),
-            rig: RigOptions { place, sender_cpu, host_cpu, ..RigOptions::default() },
+            rig: RigOptions {
+                place,
+                sender_cpu,
+                host_cpu,
+                link: LinkOptions { ipv6: self.ipv6, ..LinkOptions::default() },
+                ..RigOptions::default()
+            },
             ..FindOptions::default()
         }
     }
@@ -295,7 +316,7 @@ impl FindArgs {
             ("--traffic", self.traffic.is_some()),
             ("--try-suggestions", self.try_suggestions),
             ("--repeats", self.repeats.is_some()),
-            ("--size", self.size != default.frame_bytes),
+            ("--size", self.size != Settings::least_frame_bytes(self.ipv6)),
             ("--work", self.work != default.work_s),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
@@ -305,6 +326,11 @@ impl FindArgs {
 /// Writes a setting's default as its option is read. The text lasts as long as the process.
 fn default_of(written: fn(&Settings) -> String) -> &'static str {
     written(&Settings::default()).leak()
+}
+
+/// The default of `--size` with `--ipv6`, as the option is read. The text lasts as long as the process.
+fn least6() -> &'static str {
+    units::print_bytes(Settings::least_frame_bytes(true).into()).leak()
 }
 
 /// Ways to send to another host.

@@ -33,7 +33,7 @@ pub struct ServiceArgs {
     )]
     pub service: Option<String>,
     /// Measure the cliff of a service that already runs at this address; it gets the full test load
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::numbers::listening, requires = "request", conflicts_with_all = ["interface", "of"], group = "two_hosts", help_heading = HEADING, hide_short_help = true)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::numbers::listening, requires = "request", conflicts_with_all = ["interface", "of", "ipv6"], group = "two_hosts", help_heading = HEADING, hide_short_help = true)]
     pub to: Option<SocketAddr>,
     /// Agent on the host of --to, which measures the service's CPU time there; with --key or --ssh [default with these:
     /// the address of --to]
@@ -100,9 +100,6 @@ pub struct ServiceArgs {
     /// Process on the host of --to whose CPU time is measured [default: the program with the socket]
     #[arg(long, value_name = "PID", requires = "to", conflicts_with = "service", help_heading = HEADING, hide_short_help = true)]
     pub pid: Option<u32>,
-    /// Use IPv6 in the testbed
-    #[arg(long, requires = "service", help_heading = HEADING, hide_short_help = true)]
-    pub ipv6: bool,
 }
 
 impl ServiceArgs {

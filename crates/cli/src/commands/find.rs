@@ -10,7 +10,7 @@ use netcliff_core::endpoint::Endpoint;
 use netcliff_core::finding::FigurePath;
 use netcliff_core::{Capture, EngineKind, Finding};
 use netcliff_find::of::{Generator, Generators, NearEnd, find_from, find_of};
-use netcliff_find::{CheckSetup, FindError, FindOptions, check, find};
+use netcliff_find::{CheckSetup, FindError, FindOptions, check, check_frames, find};
 use netcliff_host::cpu::{self, Preference};
 use netcliff_host::files;
 use netcliff_host::nic::neighbour;
@@ -56,9 +56,9 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     let checks = checks.map_err(output::usage)?;
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.is_between_hosts() { None } else { enter_user_namespace() };
-    if !args.is_between_hosts() {
-        check(&checked(args, &checks)).map_err(explain)?;
-    }
+    refuse_ipv6_of_guest(args)?;
+    let asked = checked(args, &checks);
+    if args.is_between_hosts() { check_frames(&asked) } else { check(&asked) }.map_err(explain)?;
     let capture = args.traffic.as_deref().map(captured).transpose()?;
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
@@ -116,6 +116,16 @@ fn refuse_profile(args: &FindArgs) -> anyhow::Result<()> {
         _ => return Ok(()),
     };
     Err(output::usage(elsewhere))
+}
+
+/// Refuses `--ipv6` with a guest, whose link has IPv4 addresses only.
+fn refuse_ipv6_of_guest(args: &FindArgs) -> anyhow::Result<()> {
+    match args.testbed {
+        Testbed::Vm(_) if args.ipv6 => {
+            Err(output::usage("--ipv6: a guest has IPv4 only; leave it out, or give --testbed netns"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes a trial at the measured cliff, and samples the host's CPU during it.
@@ -197,7 +207,7 @@ impl Hosts {
                 }))
             }
             ([], Some(host), Some(interface)) => {
-                let own = neighbour::own_end(interface).map_err(output::usage)?;
+                let own = neighbour::own_end(interface, args.ipv6).map_err(output::usage)?;
                 let (interface, by_control_link) = (interface.clone(), args.i_know);
                 let near = NearEnd {
                     interface,
@@ -320,6 +330,7 @@ fn explain(error: FindError) -> anyhow::Error {
         FindError::Rig(RigError::NoSuchCpu { .. })
         | FindError::Unresolved(_)
         | FindError::Goal(_)
+        | FindError::Short { .. }
         | FindError::NoDevice { .. } => output::usage(error),
         other => other.into(),
     }

@@ -131,7 +131,7 @@ fn options(args: &FindArgs) -> anyhow::Result<Options> {
         checks,
         cpu: args.cpu_meter.preference(),
         place,
-        ipv6: service.ipv6,
+        ipv6: args.ipv6,
         requester_cpu: args.sender_cpu,
         service_cpus: if service.service_cpus.is_empty() { host_cpu } else { service.service_cpus.clone() },
         awake: args.idle == Idle::Awake,

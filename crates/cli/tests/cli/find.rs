@@ -155,6 +155,32 @@ fn a_whole_run() {
     check_headroom(&home, &finding, &db);
 }
 
+/// Over IPv6 the whole run is made with longer frames, and drops are attributed by IPv6's counters.
+#[test]
+fn a_whole_run_over_ipv6() {
+    let Some(_turn) = turn() else { return };
+    if !has(Need::Ipv6) {
+        return;
+    }
+    let home = Home::new();
+    let (finding, _) = whole(&home, &["--testbed", "netns", "-6"]);
+    check_figures(&finding);
+    let setup = &finding["setup"];
+    assert_eq!((&setup["ipv6"], &setup["traffic"]["size"]), (&true.into(), &"84B".into()), "{setup}");
+    assert_eq!(finding["generator"]["frame_bytes"], 84);
+    let testbed = finding["host"]["testbed"].as_str().expect("a line");
+    assert!(testbed.starts_with("netns") && testbed.ends_with(", IPv6"), "{testbed}");
+    assert!(number(&finding["cliff_pps"]["wire"]).is_none_or(|pps| pps > 1e3), "{}", finding["cliff_pps"]);
+    if finding["ledger"].is_object() {
+        let ledger = &finding["ledger"];
+        let [sent, delivered] = ["/sent", "/delivered"].map(|key| number_at(ledger, key));
+        let unexplained = number(&ledger["unexplained"]).unwrap_or(0.0);
+        assert!(delivered > 0.0 && unexplained.abs() <= 0.1 * (sent - delivered).max(1000.0), "{ledger}");
+    }
+    let other = home.json(["results", "show", "--json"]);
+    assert_eq!(other["setup"]["ipv6"], true, "the store has it");
+}
+
 /// The distance to the measured cliff, by `headroom` and for Prometheus. Other programs during the test count as load
 /// too.
 fn check_headroom(home: &Home, finding: &Value, db: &str) {
@@ -300,6 +326,9 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
         (["--exceed", "100%"], ["exceed ratio = 100%", "below 100%"]),
         (["--traffic", "pcap:/no/such"], ["/no/such", "No such file"]),
         (["--traffic", "pcap:/etc/hosts"], ["/etc/hosts", "neither pcap nor pcapng"]),
+        (["--ipv6", "--size=64B"], ["frames of 64 B: with headers of IPv6", "84B or more"]),
+        (["-6", "--check=size=80B"], ["frames of 80 B: with headers of IPv6", "84B or more"]),
+        (["-6", "--testbed=vm:e1000e"], ["--ipv6: a guest has IPv4 only", "--testbed netns"]),
     ] {
         let out = home.netcliff([&["find", "--quick"], &args[..]].concat()).output().expect("it runs");
         let said = String::from_utf8_lossy(&out.stderr);

@@ -162,6 +162,12 @@ fn what_cannot_be_loaded_is_a_sentence() {
     }
     let agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
     from(&agent, &[], &["far0 also carries the control connection", "--i-know"]);
+    if has(Need::Ipv6) {
+        from(&agent, &["-6"], &["near0 has no IPv6 address", "ip address add"]);
+        give_ipv6(&bed, false);
+        // The connection is of IPv4, and the interface has addresses of both families.
+        from(&agent, &["-6"], &["far0 also carries the control connection", "--i-know"]);
+    }
     from(&agent, &["--i-know", "--their-if", "none0"], &["none0 does not exist here"]);
     // The device gets addresses of the test before that of the control connection; then a neighbour entry names another
     // hardware address for one of them.
@@ -178,10 +184,57 @@ fn what_cannot_be_loaded_is_a_sentence() {
     set(far_space, "route del 10.98.0.0/24");
     set(far_space, &format!("addr add 10.98.0.2/24 dev {far_device}"));
     set(far_space, &format!("neigh replace 10.98.0.1 lladdr 02:00:00:00:00:09 dev {far_device}"));
-    from(&agent, &[], &["02:00:00:00:00:09 answers for 10.98.0.1"]);
+    // The interface carries the control connection, with whatever address the load is sent.
+    from(&agent, &[], &["far0 also carries the control connection"]);
+    from(&agent, &["--i-know"], &["02:00:00:00:00:09 answers for 10.98.0.1"]);
     set(far_space, &format!("neigh del 10.98.0.1 dev {far_device}"));
     set(space, &format!("link set {device} mtu 1000"));
-    from(&agent, &["--size", "1518B"], &["near0", "MTU 1000"]);
+    from(&agent, &["--i-know", "--size", "1518B"], &["near0", "MTU 1000"]);
+}
+
+/// Gives both ends of the link addresses of IPv6, and takes those of IPv4 away if `only` is true.
+fn give_ipv6(bed: &Bed, only: bool) {
+    for ((space, device, address), own) in bed.ends().into_iter().zip(["fd00:99::1/64", "fd00:99::2/64"]) {
+        set(space, &format!("addr add {own} dev {device} nodad"));
+        if only {
+            set(space, &format!("addr del {address} dev {device}"));
+        }
+    }
+}
+
+#[test]
+fn a_link_with_ipv6_alone_is_measured_from_either_end() {
+    if !has(Need::Ipv6) {
+        return;
+    }
+    let Some((bed, _turn)) = bed("ipv6") else { return };
+    let (near, far) = (Home::new(), Home::new());
+    let key = key(&far);
+    give_ipv6(&bed, true);
+    let _agent = agent(&bed, &far, &key, &["--allow-find", "far0"]);
+    steer(&bed, &near, 0, "2");
+    steer(&bed, &near, 1, "2");
+    refused(&bed, &near, &key, &[], &["near0 has no IPv4 address", "--ipv6"]);
+    if has(Need::Nftables) {
+        nft(&bed, "add table inet t");
+        nft(&bed, "add chain inet t in { type filter hook input priority 0; }");
+        nft(&bed, "add rule inet t in ip6 daddr fd00:99::/64 udp dport 9000 drop");
+        refused(&bed, &near, &key, &["-6"], &["to fd00:99::1, UDP port 9000", "nft: table inet t, chain in drops ip6"]);
+        nft(&bed, "delete table inet t");
+    }
+    let of_ipv6 = |finding: &Value, words: &str| {
+        assert_eq!((&finding["setup"]["ipv6"], &finding["generator"]["frame_bytes"]), (&true.into(), &84.into()));
+        let testbed = finding["host"]["testbed"].as_str().expect("a line");
+        assert!(testbed.contains(words) && testbed.ends_with(", IPv6"), "{testbed}");
+    };
+    let finding = begun(&bed, &near, &key, &["-6"]);
+    of_ipv6(&finding, "near0 of this host, load from 10.97.0.2");
+    assert_eq!(finding["generator"]["flows"], "1 flow to one queue, backlog of CPU 1 (counted)");
+    let args = find(&["--of", CONTROL, "--key", &key, "-6"]);
+    let finding = found(&Running::of(bed.inside(0, &near, &[], &args)).end(WHOLE));
+    of_ipv6(&finding, "far0 of this host, load from near0 of fd00:99::1");
+    assert!(finding["sweep"].as_array().is_some_and(|sweep| sweep.len() > 3), "{}", finding["missing"]);
+    round_trips(&finding);
 }
 
 /// A run from CONTROL that is ended when it searches for the cliff. Returns its results so far.

@@ -98,7 +98,7 @@ impl CheckSetup {
     }
 
     /// Length of all frames, FCS included (bytes); `None`: the frames of a capture are sent.
-    pub(super) fn frame_bytes(&self, options: &FindOptions) -> Option<u32> {
+    pub(crate) fn frame_bytes(&self, options: &FindOptions) -> Option<u32> {
         self.frame_bytes.or(options.one_length())
     }
 

@@ -140,17 +140,14 @@ pub fn find(address: IpAddr, interface: Option<&str>) -> Result<Neighbour, NoNei
     Ok(Neighbour { interface: link.name, source, source_mac, mac, mtu_bytes: link.mtu_bytes.unwrap_or(1500) })
 }
 
-impl Neighbour {
-    /// Whether the route's interface has this address, of whatever family, in the calling thread's network namespace:
-    /// a load by the interface shares it with the connections of that address.
-    pub fn carries(&self, address: IpAddr) -> bool {
-        let mut rtnl = Rtnl::new();
-        let Ok(link) = rtnl.link(&self.interface) else { return false };
-        // A connection of IPv4 to a socket of IPv6 has a mapped address.
-        let address = address.to_canonical();
-        let has_it = |addresses: Vec<(u32, IpAddr)>| addresses.contains(&(link.index, address));
-        self.source == address || rtnl.addresses().is_ok_and(has_it)
-    }
+/// Whether an interface has this address, of whatever family, in the calling thread's network namespace: a load by the
+/// interface shares it with the connections of that address.
+pub fn carries(interface: &str, address: IpAddr) -> bool {
+    let mut rtnl = Rtnl::new();
+    let Ok(link) = rtnl.link(interface) else { return false };
+    // A connection of IPv4 to a socket of IPv6 has a mapped address.
+    let address = address.to_canonical();
+    rtnl.addresses().is_ok_and(|all| all.contains(&(link.index, address)))
 }
 
 /// This host's end of a link.

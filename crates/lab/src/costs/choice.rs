@@ -46,8 +46,11 @@ pub fn unfit(finding: &Finding, cpu: &str) -> Option<String> {
 pub fn unusual(finding: &Finding) -> Option<String> {
     let (setup, usual) = (&finding.setup, Settings::default());
     let mut options = Vec::new();
+    if setup.ipv6 {
+        options.push("--ipv6".to_owned());
+    }
     match &setup.traffic.size {
-        FrameSizes::Fixed(bytes) if *bytes == usual.frame_bytes => {}
+        FrameSizes::Fixed(bytes) if *bytes == Settings::least_frame_bytes(setup.ipv6) => {}
         FrameSizes::Fixed(bytes) => options.push(format!("--size {bytes}B")),
         _ => options.push("frames of several sizes".to_owned()),
     }

@@ -81,7 +81,7 @@ impl LoadKind {
         let found = std::thread::spawn(move || {
             placement.enter().map_err(|error| error.to_string())?;
             let found = neighbour::find(address, interface.as_deref()).map_err(|error| error.to_string())?;
-            let carries_control = control.is_some_and(|control| found.carries(control));
+            let carries_control = control.is_some_and(|control| neighbour::carries(&found.interface, control));
             Ok::<_, String>((found, carries_control))
         });
         let found = found.join().map_err(|panic| WireError::died("generator", &*panic).to_string())?;

@@ -61,7 +61,7 @@ impl Guest {
         let (interface, address) = self.vm.near_end();
         NearEnd {
             interface,
-            address,
+            address: address.into(),
             netns: Some(self.vm.netns()),
             by_control_link: false,
             sending: Sending::default(),

@@ -1,6 +1,6 @@
 //! Generator commands and their answers, without a network.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use super::*;
 use crate::load::Route;
@@ -106,7 +106,7 @@ impl Carrier for Fake {
     fn begin(&mut self, request: &LoadRequest) -> Result<LoadReady, WireError> {
         self.called("begin");
         let mac = [2, 0, 0, 0, 0, 1];
-        let source = SocketAddrV4::new(*request.destination.ip(), request.source_port);
+        let source = SocketAddr::new(request.destination.ip(), request.source_port);
         let way = Route { interface: "eth1".to_owned(), source, source_mac: mac, destination_mac: mac };
         Ok(LoadReady { window: None, way, method: Default::default(), most_pps: Some(6e4) })
     }
