@@ -196,9 +196,7 @@ fn without_interval(comparison: &Comparison) -> Option<String> {
     } else {
         format!("{} 2 or more", options.into_iter().collect::<Vec<_>>().join(" and "))
     };
-    let own = rows.iter().any(|row| own_intervals(row).is_some());
-    let own = if own { "; an interval of A or of B is that of the run alone" } else { "" };
-    Some(format!("A measured change has an interval only if both runs have {with}{own}."))
+    Some(format!("Measured changes have an interval if both runs have {with}."))
 }
 
 /// The intervals of both runs if one of them has its own for a value without repeats; otherwise `None`.

@@ -110,7 +110,7 @@ fn compare_of_single_repeats_says_how_to_repeat_them() {
     screen(&page, 80, "Not enough repeats to tell whether ");
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
-        "`netcliff find --json --no-store --quick --seed 7 --repeats 5` for A, for B and for A again",
+        "`netcliff find --json --no-store --quick --seed 7 --searches 5 --repeats 5` for A, for B and for A again",
         "CHANGES FROM A TO B (WITHOUT A TEST)",
         "cliff measured",
         "left at 2x 64.2 % 64.2 % +0.00 points",
@@ -171,7 +171,7 @@ fn compare_shows_the_largest_changes_first() {
         "OTHER DIFFERENCES - calibration.g: 1 -> 2 (+6 %) - calibration.f: 1 -> 2 (+5 %)",
         "and 4 costs more, with smaller changes: -v shows all",
         "interval of A 196-308 kpps (87.5 %), of B 196-308 kpps (87.5 %)",
-        "A measured change has an interval only if both runs have --repeats 2 or more; an interval of A or of B is that",
+        "Measured changes have an interval if both runs have --repeats and --searches 2 or more.",
     ] {
         assert!(words.contains(part), "{part}: {page}");
     }
