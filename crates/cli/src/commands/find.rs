@@ -57,8 +57,8 @@ pub fn run(args: &FindArgs, store_args: &StoreArgs) -> anyhow::Result<ExitCode> 
     // Before any thread is started: a process with threads cannot enter a user namespace.
     let own_namespace = if args.is_between_hosts() { None } else { enter_user_namespace() };
     refuse_ipv6_of_guest(args)?;
-    let asked = checked(args, &checks);
-    if args.is_between_hosts() { check_frames(&asked) } else { check(&asked) }.map_err(explain)?;
+    let given = checked(args, &checks);
+    if args.is_between_hosts() { check_frames(&given) } else { check(&given) }.map_err(explain)?;
     let capture = args.traffic.as_deref().map(captured).transpose()?;
     let store = if args.no_store { None } else { Some(open_store(store_args)?) };
     let stop = stop_on_signal()?;
