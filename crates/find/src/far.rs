@@ -12,7 +12,9 @@ use netcliff_host::nic::neighbour;
 use netcliff_packets::error::Refusal;
 use netcliff_remote::control::far::{Context, FarEnd, Kind};
 use netcliff_remote::control::message::ClockId;
-use netcliff_remote::load::{Carrier, Chunk, GeneratorCommand, OrderQueue, Permission, Reverse, is_first};
+use netcliff_remote::load::{
+    Carrier, Chunk, GeneratorCommand, LONGEST_BYTES, OrderQueue, Permission, Reverse, is_first,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,7 +27,8 @@ pub const FIND: &str = "find";
 pub const FROM_AGENTS: &str = "load from other agents";
 /// Largest number of generators: the agent has a buffer for the reports of each.
 const MOST_GENERATORS: usize = 64;
-/// Memory that a run needs: the simulator's packets and the meter's tables (bytes).
+/// Memory that a run needs: the simulator's packets and the meter's tables (bytes). Each generator in another agent
+/// needs [`LONGEST_BYTES`] more, for its reports.
 const MEMORY_BYTES: u64 = 256 << 20;
 
 /// A client's request.
@@ -194,8 +197,9 @@ impl Kind for FindKind {
         &[FROM_AGENTS]
     }
 
-    fn memory_bytes(&self, _settings: &Value) -> u64 {
-        MEMORY_BYTES
+    fn memory_bytes(&self, settings: &Value) -> u64 {
+        let generators = settings.pointer("/agents/generators").and_then(Value::as_array).map_or(0, Vec::len);
+        MEMORY_BYTES + generators as u64 * LONGEST_BYTES as u64
     }
 
     fn start(&self, settings: &Value, context: &Context) -> Result<Box<dyn FarEnd>, Refusal> {
@@ -407,6 +411,14 @@ impl Drop for FarFind {
 mod tests {
     use super::*;
     use netcliff_remote::load::Carrier;
+
+    #[test]
+    fn each_generator_needs_memory_for_its_reports() {
+        let kind = FindKind { permission: Permission::Any, settings: Permission::Any, most_pps: None };
+        let of = |settings: Value| kind.memory_bytes(&settings);
+        let two = of(serde_json::json!({"agents": {"generators": [{}, {}]}}));
+        assert_eq!(two - of(serde_json::json!({"sender": {}})), 2 * LONGEST_BYTES as u64);
+    }
 
     #[test]
     fn a_request_names_the_family_only_if_it_is_ipv6() {

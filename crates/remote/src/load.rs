@@ -25,7 +25,9 @@ use netcliff_packets::transmit::Method;
 
 pub use far::{LoadKind, Permission};
 pub use near::{Carrier, FarSource, LoadProgress, far_ceiling};
-pub use reverse::{Chunk, Executor, GeneratorCommand, OrderHandler, OrderQueue, Relay, Reverse, computed, is_first};
+pub use reverse::{
+    Chunk, Executor, GeneratorCommand, LONGEST_BYTES, OrderHandler, OrderQueue, Relay, Reverse, computed, is_first,
+};
 pub use several::{Several, far_ceilings};
 
 /// Name of the kind on the control channel.

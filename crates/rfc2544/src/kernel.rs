@@ -380,7 +380,8 @@ impl Kernel {
 
     /// Predicts the throughput of a CPU that tester and router share from its work at two loads below it.
     fn predict_shared(&mut self, throughput_pps: f64) -> Result<Option<Predicted>, DeviceError> {
-        let Some(flat_out) = self.flat_out else { return Ok(None) };
+        // The work of a CPU is measured for all frames, a throughput for one direction.
+        let Some(flat_out) = self.flat_out.filter(|_| !self.settings.both_ways) else { return Ok(None) };
         let load_pps = 0.5 * throughput_pps;
         let (_, half) = self.shared_work(load_pps, COST_S)?;
         let (_, quarter) = self.shared_work(0.5 * load_pps, COST_S)?;

@@ -323,7 +323,7 @@ impl Captured {
         let first = streams.iter().find(|stream| !stream.bytes.is_empty());
         let protocol = match (Protocol::of_streams_to(port).or_else(|| protocol_of(&streams)), first) {
             (Some(protocol), Some(_)) => protocol,
-            (_, _) if encrypted > 0 => {
+            (_, None) if encrypted > 0 => {
                 return Err(format!(
                     "the requests of {encrypted} TCP connections to port {port} are encrypted; capture behind the TLS end, or use \
                      --request https:FILE"

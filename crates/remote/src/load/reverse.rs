@@ -89,8 +89,8 @@ pub fn is_first(place: &usize) -> bool {
 
 /// Longest text of a chunk (bytes). In hexadecimal it is half of the longest message that an agent accepts.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Longest text of one report (bytes): room for an hour of slots and all stalls.
-const LONGEST_BYTES: usize = 32 << 20;
+/// Longest text of one report (bytes), which an [`OrderQueue`] stores: room for an hour of slots and all stalls.
+pub const LONGEST_BYTES: usize = 32 << 20;
 /// Time allowed for the client's answer to a command \[s\]. The client may need a few seconds to resolve a neighbour's
 /// address.
 const ANSWER_S: f64 = 15.0;

@@ -21,7 +21,9 @@ impl Found {
             let first = &self.samples[0][place];
             let one = move |(at, samples): (usize, &Vec<Vec<ForwardingSample>>)| {
                 let base = (at > 0).then_some(&first[..]);
-                ForwardingRow::of(frame, &self.set_ups[at].0.name, samples[place].clone(), base)
+                let row = ForwardingRow::of(frame, &self.set_ups[at].0.name, samples[place].clone(), base);
+                let shared = self.set_ups[at].1.as_ref().is_some_and(|about| about.shared);
+                ForwardingRow { modelled_pps: row.modelled_pps.filter(|_| shared), ..row }
             };
             self.samples.iter().enumerate().map(one).collect::<Vec<_>>()
         };

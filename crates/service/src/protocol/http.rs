@@ -147,8 +147,8 @@ fn chunks(bytes: &[u8]) -> Result<Option<usize>, ()> {
                 });
             }
             httparse::Status::Complete((head, length)) => {
-                let end =
-                    usize::try_from(length).ok().and_then(|length| (at + head).checked_add(length + 2)).ok_or(())?;
+                let length = usize::try_from(length).ok().and_then(|length| length.checked_add(2));
+                let end = length.and_then(|length| (at + head).checked_add(length)).ok_or(())?;
                 if bytes.len() < end {
                     return Ok(None);
                 }
@@ -242,6 +242,15 @@ mod tests {
         assert_eq!(request("HEAD /", to).unwrap().expects, Expects::NoBody);
         for line in ["index.html", "POST /", "GET / HTTP/1.1"] {
             assert!(request(line, to).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_any_length_is_refused_or_awaited() {
+        let head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for length in ["FFFFFFFFFFFFFFFF", "FFFFFFFFFFFFFFFE", "7FFFFFFFFFFFFFFF"] {
+            let bytes = [&head[..], length.as_bytes(), b"\r\nx"].concat();
+            assert!(!matches!(first_request(&bytes, "h"), Sent::Request { .. }), "{length}");
         }
     }
 }

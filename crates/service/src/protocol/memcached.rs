@@ -77,7 +77,7 @@ pub(super) fn first_request(bytes: &[u8]) -> Sent {
         }
     }
     let mut sent = bytes[..used].to_vec();
-    if words.len() > 1 && words.last() == Some(&&b"noreply"[..]) {
+    if expects == Some(Expects::Line) && words.len() > 1 && words.last() == Some(&&b"noreply"[..]) {
         words.pop();
         sent = [&words.join(&b' '), &b"\r\n"[..], &bytes[head..used]].concat();
     }
